@@ -1,0 +1,261 @@
+"""The command line: the only place that prints or exits.
+
+Exit codes: 0 fine; 1 the user's to change, drift included; 2 a mistake of opgen itself; 130 interrupted.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from opgen.cli_report import drift_diagnostic, file_diagnostic
+from opgen.cli_session import FINE, USER_ERROR, Session, run
+from opgen.config import decode, load_specs
+from opgen.diagnostics import SpecError, did_you_mean
+from opgen.manifest import VERSION
+from opgen.output import ChangeKind, Partly, compare, create_file, replace_file, write
+
+if TYPE_CHECKING:
+    from opgen.pipeline import Build
+    from opgen.source import Source
+
+Names = tuple[str, ...]
+
+NOT_FORMATTED = "OPG915"
+KEPT_ORPHAN = "OPG916"
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Runs the command line and returns its exit code."""
+    return run(cli, sys.argv[1:] if arguments is None else arguments)
+
+
+# --- options that several commands have ---------------------------------------------------------
+
+
+def _split_commas(_context: click.Context, _param: click.Parameter, value: str | None) -> Names | None:
+    return tuple(item.strip() for item in value.split(",") if item.strip()) if value else None
+
+
+def _no_color(context: click.Context, _param: click.Parameter, value: bool) -> None:
+    if value:
+        context.obj.report.color = False
+
+
+_specs = click.argument("specs", nargs=-1, metavar="[SPEC]...")
+_out = click.option("--out", metavar="DIR", help="The output folder, instead of the one of the settings.")
+_target = click.option(
+    "--target", "targets", metavar="NAMES", callback=_split_commas, help="GPU targets, separated by commas."
+)
+_color = click.option(
+    "--no-color", is_flag=True, expose_value=False, callback=_no_color, help="Plain text (as does NO_COLOR)."
+)
+_format = click.option(  # `main` has read it already: it decides how even a usage error is told
+    "--format", type=click.Choice(["text", "json"]), expose_value=False, help="How diagnostics are told."
+)
+
+
+@click.group(context_settings={"help_option_names": ["-h", "--help"]})
+@click.version_option(VERSION, message="opgen %(version)s")
+@_color
+def cli() -> None:
+    """Turns specs of GPU operators into the Python files that a team checks in.
+
+    A SPEC is a *.op file, or a folder of them; without one, all specs of the project are taken.
+    """
+
+
+# --- build, check, fmt --------------------------------------------------------------------------
+
+
+@cli.command()
+@_specs
+@_out
+@_target
+@click.option("--check", is_flag=True, help="Write nothing; fail if a file is not up to date.")
+@_format
+@_color
+@click.pass_obj
+def build(session: Session, specs: Names, out: str | None, targets: Names | None, check: bool) -> int:
+    """Compile specs, and write the files that changed."""
+    made = session.compile(specs, targets)
+    folder = session.output_folder(out)
+    partly = _partly(made) if specs else None
+    return (_check_files if check else _write_files)(session, folder, made, partly)
+
+
+def _partly(made: Build) -> Partly:
+    from opgen.pipeline import package_index
+
+    return Partly(tuple(spec.source.name for spec in made.specs), package_index)
+
+
+@cli.command()
+@_specs
+@_out
+@_target
+@_format
+@_color
+@click.pass_context
+def check(context: click.Context, specs: Names, out: str | None, targets: Names | None) -> int:
+    """Check that the files on disk are what the specs make (build --check)."""
+    return int(context.invoke(build, specs=specs, out=out, targets=targets, check=True))
+
+
+def _check_files(session: Session, folder: Path, made: Build, partly: Partly | None) -> int:
+    drifts = compare(folder, made.files, partly)
+    for drift in drifts:
+        session.report.add([drift_diagnostic(drift, session.project.name_of(folder))], detail=drift.diff)
+    if not drifts:
+        session.report.say(f"{len(made.files)} files of {len(made.specs)} specs are up to date")
+    return USER_ERROR if drifts else FINE
+
+
+def _write_files(session: Session, folder: Path, made: Build, partly: Partly | None) -> int:
+    changes = write(folder, made.files, partly)
+    name = session.project.name_of(folder)
+    kept = [change for change in changes if change.kind is ChangeKind.KEPT]
+    for change in changes:
+        if change.kind not in (ChangeKind.UNCHANGED, ChangeKind.KEPT):
+            remark = " (changes made by hand are overwritten)" if change.edited else ""
+            session.report.say(f"{change.kind.value} {name}/{change.path}{remark}")
+    for change in kept:
+        message = "no spec makes this file any more; it may hold changes made by hand, so it was kept"
+        help_text = "delete it, or put its spec back"
+        session.report.add([file_diagnostic(KEPT_ORPHAN, f"{name}/{change.path}", message, help_text)])
+    counts = [(kind, sum(change.kind is kind for change in changes)) for kind in ChangeKind]
+    summary = ", ".join(f"{count} {kind.value}" for kind, count in counts if count)
+    session.report.say(f"{len(made.specs)} specs: {summary}")
+    return USER_ERROR if kept else FINE
+
+
+@cli.command()
+@_specs
+@click.option("--check", is_flag=True, help="Write nothing; fail if a spec is not formatted.")
+@_format
+@_color
+@click.pass_obj
+def fmt(session: Session, specs: Names, check: bool) -> int:
+    """Format specs in place; `-` formats standard input to standard output."""
+    if specs == ("-",):
+        source = decode("<stdin>", sys.stdin.buffer.read())
+        text = _formatted(session, source, check=check)
+        if text is not None:
+            session.report.say(text.removesuffix("\n"))
+    else:
+        for source in load_specs(session.project, Path.cwd(), specs):
+            text = _formatted(session, source, check=check)
+            if text is not None and text != source.text:
+                replace_file(session.project.root / source.name, text)
+                session.report.say(f"formatted {source.name}")
+    return USER_ERROR if session.report.errors else FINE
+
+
+def _formatted(session: Session, source: Source, *, check: bool) -> str | None:
+    """A spec's text as `opgen fmt` lays it out, or None after a fault was reported."""
+    from opgen.syntax.parse import parse
+    from opgen.syntax.pretty import format_file
+
+    session.progress.current = source.name
+    try:
+        text = format_file(parse(source))
+    except SpecError as error:
+        session.report.add(error.diagnostics)
+        return None
+    if check:
+        if text != source.text:
+            help_text = "`opgen fmt` formats it"
+            session.report.add([file_diagnostic(NOT_FORMATTED, source.name, "is not formatted", help_text)])
+        return None
+    return text
+
+
+# --- explain, targets, new, bench ---------------------------------------------------------------
+
+
+@cli.command()
+@click.argument("spec")
+@click.option("--op", "op_name", metavar="NAME", help="Only this op of the spec.")
+@click.option("--form", type=click.Choice(["ast", "ir", "plan"]), default="plan", show_default=True)
+@_target
+@_color
+@click.pass_obj
+def explain(session: Session, spec: str, op_name: str | None, form: str, targets: Names | None) -> int:
+    """Print what opgen makes of a spec: its syntax, its typed graph, or its plan for each target."""
+    from opgen.cli_explain import ast_texts, ir_texts, plan_texts
+
+    if form == "plan":
+        texts = plan_texts(session.compile([spec], targets))
+    else:
+        (source, *more) = load_specs(session.project, Path.cwd(), [spec])
+        if more:
+            raise click.UsageError(f"{spec} holds several specs; name one")
+        session.progress.current = source.name
+        read, report = session.project.read, session.report.add
+        texts = ast_texts(source) if form == "ast" else ir_texts(source, read, report)
+    if op_name is not None and op_name not in texts:
+        help_text = did_you_mean(op_name, texts) or f"it has {', '.join(texts) or 'none'}"
+        raise click.UsageError(f"{spec} has no op `{op_name}`; {help_text}")
+    print("\n\n".join(text.rstrip("\n") for name, text in texts.items() if op_name in (None, name)))
+    return FINE
+
+
+@cli.command()
+@click.option("--json", "as_json", is_flag=True, help="Print all that is known of them.")
+def targets(as_json: bool) -> int:
+    """List the GPU targets."""
+    from opgen.cli_explain import target_table, targets_json
+
+    print(targets_json() if as_json else target_table())
+    return FINE
+
+
+@cli.command()
+@click.argument("name")
+@_color
+@click.pass_obj
+def new(session: Session, name: str) -> int:
+    """Start a spec: write a small commented one, which builds, to the specs folder."""
+    from opgen.starter import fault_of_name, starter_spec
+
+    fault = fault_of_name(name)
+    if fault is not None:
+        raise click.UsageError(f"an op cannot be called `{name}`: {fault}")
+    path = session.project.root / session.project.specs[0] / f"{name}.op"
+    create_file(path, starter_spec(name))
+    spec = session.project.name_of(path)
+    print(f"created {spec}; `opgen build {spec}` builds it")
+    return FINE
+
+
+@cli.command()
+@click.argument("specs", nargs=-1, required=True, metavar="SPEC...")
+@click.option("--json", "json_file", metavar="FILE", help="Write the measurements there as JSON, too.")
+@click.option("--sizes", metavar="LABELS", callback=_split_commas, help="Only these entries of `sizes`.")
+@click.option("--dtype", "dtypes", metavar="TYPES", callback=_split_commas, help="Only these element types.")
+@_color
+@click.pass_obj
+def bench(
+    session: Session,
+    specs: Names,
+    json_file: str | None,
+    sizes: Names | None,
+    dtypes: Names | None,
+) -> int:
+    """Measure ops on this machine's GPU against PyTorch (needs torch and triton)."""
+    try:
+        from opgen.device import bench as measuring
+    except ModuleNotFoundError as error:
+        if error.name not in ("torch", "triton"):
+            raise
+        raise click.UsageError(f"this needs {error.name}: pip install 'opgen[run]'") from error
+    sources = load_specs(session.project, Path.cwd(), specs)
+    measured = measuring.main(sources, read=session.project.read, sizes=sizes, dtypes=dtypes)
+    print(measured.text)
+    if json_file is not None:
+        replace_file(Path.cwd() / json_file, measured.json)
+    return FINE

@@ -1,0 +1,156 @@
+"""Graphs as text: the statements and expressions of a body, in Triton, in PyTorch or for the tests' oracle.
+
+A value gets a line of its own where the spec named it or where it is used more than once; the rest is written in
+place, with the parentheses that it needs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+
+from opgen.dtypes import DType
+from opgen.emit.names import Names
+from opgen.ir.nodes import Apply, Cast, Const, Convert, Element, Graph, Literal, Number, Read, Ref, Scalar, Value
+from opgen.ir.passes.partition import operands
+from opgen.primitives import PRIMITIVES, Primitive
+
+ATOM, UNARY = 10, 8
+_INFIX = {
+    **dict.fromkeys(("==", "!=", "<", "<=", ">", ">="), 0),
+    "|": 1,
+    "^": 2,
+    "&": 3,
+    "<<": 4,
+    ">>": 4,
+    "+": 5,
+    "-": 5,
+    "*": 6,
+    "/": 6,
+    "//": 6,
+    "%": 6,
+    "**": 9,
+}
+
+
+@dataclass(frozen=True)
+class Text:
+    """An expression and how tightly its outermost operator binds."""
+
+    code: str
+    strength: int = ATOM
+
+    def within(self, strength: int) -> str:
+        return self.code if self.strength >= strength else f"({self.code})"
+
+
+@dataclass(frozen=True)
+class Dialect:
+    """How a language spells what a graph is made of.
+
+    `literal` takes the number, its type and whether an operator's other side gives it that type; `convert` and
+    `cast` take an operand's text, its type and the type to reach.
+    """
+
+    spelling: Callable[[Primitive], str]
+    literal: Callable[[Number, DType, bool], Text]
+    convert: Callable[[Text, DType, DType], Text]
+    cast: Callable[[Text, DType, Element], Text]
+    #: Functions that take plain numbers beside tensors.
+    takes_numbers: frozenset[str] = frozenset()
+
+
+@dataclass
+class Printer:
+    """Writes one graph. `leaf` gives the text of reads, scalars, sizes, positions, gathers and random numbers."""
+
+    graph: Graph
+    dialect: Dialect
+    names: Names
+    leaf: Callable[[Printer, Ref, Value], Text]
+    lines: list[str] = field(default_factory=list)
+    _texts: dict[Ref, Text] = field(default_factory=dict)
+
+    def body(self) -> tuple[str, ...]:
+        """Writes all values and returns the text of each store, in order."""
+        uses = _uses(self.graph)
+        for ref, value in enumerate(self.graph.values):
+            text = self._text(ref, value)
+            if self._has_own_line(value, uses[ref]):
+                name = self.names.fresh(value.name) if value.name else self.names.numbered("t")
+                self.lines.append(f"{name} = {text.code}")
+                text = Text(name)
+            self._texts[ref] = text
+        return tuple(self.alone(store.value) for store in self.graph.stores)
+
+    def text(self, ref: Ref) -> Text:
+        return self._texts[ref]
+
+    def alone(self, ref: Ref) -> str:
+        """A value's text where nothing around it gives a literal its type."""
+        value = self.graph.values[ref]
+        if isinstance(value.node, Literal):
+            return self.dialect.literal(value.node.number, value.type.dtype, False).code
+        return self._texts[ref].code
+
+    def _has_own_line(self, value: Value, uses: int) -> bool:
+        if isinstance(value.node, Literal | Read | Scalar | Const):
+            return False
+        if isinstance(value.node, Convert) and self._is_plain(value.node.arg):
+            return False
+        return value.name is not None or uses > 1
+
+    def _is_plain(self, ref: Ref) -> bool:
+        return isinstance(self.graph.values[ref].node, Literal | Read | Scalar | Const)
+
+    def _text(self, ref: Ref, value: Value) -> Text:
+        node = value.node
+        match node:
+            case Literal(number=number):
+                return self.dialect.literal(number, value.type.dtype, True)
+            case Convert(arg=arg):
+                source = self.graph.values[arg].type.dtype
+                return self.dialect.convert(self._texts[arg], source, value.type.dtype)
+            case Cast(arg=arg):
+                return self.dialect.cast(
+                    self._texts[arg], self.graph.values[arg].type.dtype, value.type.element
+                )
+            case Apply(primitive=name, args=args):
+                return self._apply(PRIMITIVES[name], args)
+            case _:
+                return self.leaf(self, ref, value)
+
+    def _apply(self, primitive: Primitive, args: tuple[Ref, ...]) -> Text:
+        spelling = self.dialect.spelling(primitive)
+        if spelling not in _INFIX and spelling != "~":
+            return self._call(spelling, args)
+        if len(args) == 1:
+            return Text(f"{spelling}{self._texts[args[0]].within(UNARY)}", UNARY)
+        strength = _INFIX[spelling]
+        left, right = (self._texts[ref] for ref in args)
+        # Comparisons do not chain, `**` groups to the right, the others to the left.
+        first = left.within(strength + 1 if strength in (0, _INFIX["**"]) else strength)
+        second = right.within(strength if spelling == "**" else strength + 1)
+        return Text(f"{first} {spelling} {second}", strength)
+
+    def _call(self, function: str, args: tuple[Ref, ...]) -> Text:
+        if function in self.dialect.takes_numbers:
+            texts = [self._texts[ref].code for ref in args]
+        else:
+            texts = [self.alone(ref) for ref in args]
+        if function.endswith(("minimum", "maximum")):
+            code = texts[0]
+            for other in texts[1:]:
+                code = f"{function}({code}, {other})"
+            return Text(code)
+        return Text(f"{function}({', '.join(texts)})")
+
+
+def _uses(graph: Graph) -> Mapping[Ref, int]:
+    uses = dict.fromkeys(range(len(graph.values)), 0)
+    for value in graph.values:
+        for ref in operands(value):
+            uses[ref] += 1
+    for store in graph.stores:
+        uses[store.value] += 1
+    return uses

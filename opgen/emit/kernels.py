@@ -1,0 +1,405 @@
+"""An elementwise kernel plan as words: the formula, a dense and a strided kernel, and their launcher."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, field
+
+from opgen.dtypes import DTYPES, DType
+from opgen.emit.contexts import KernelContext
+from opgen.emit.dialects import TRITON, number_text
+from opgen.emit.exprs import Printer, Text
+from opgen.emit.names import RESERVED, Names
+from opgen.ir.nodes import (
+    Cast,
+    Const,
+    Dim,
+    Element,
+    Gather,
+    Index,
+    Op,
+    Random,
+    Read,
+    Ref,
+    Scalar,
+    ScalarParam,
+    Size,
+    Store,
+    TensorParam,
+    Value,
+)
+from opgen.plan.model import Access, ElementwisePlan
+
+_SPACE = ("n_rows", "n_cols", "n1", "n2", "n3", "n4")
+_KERNEL_NAMES = frozenset(
+    {*_SPACE, "numel", "program", "at", "mask", "rows", "cols", "inside"}
+    | {"WIDE", "BLOCK", "RANK", "UNIT", "ROWS", "COLUMNS"}
+)
+
+
+@dataclass(frozen=True)
+class LaunchNames:
+    """The launcher's own parameters, and its names for what the op declares."""
+
+    via: str
+    figures: str
+    sizes: str
+    of: dict[str, str]
+
+
+@dataclass
+class _Kernel:
+    """The names of one kernel, and the words collected for it so far."""
+
+    op: Op
+    plan: ElementwisePlan
+    names: Names
+    pointers: dict[str, str] = field(default_factory=dict)
+    values: dict[str, str] = field(default_factory=dict)
+    stems: dict[Access, str] = field(default_factory=dict)  # begins the names of an access's strides
+    offsets: dict[Access, str] = field(default_factory=dict)
+    integers: dict[str, str] = field(default_factory=dict)  # kernel name -> the launcher's expression
+    formula: dict[str, str] = field(default_factory=dict)  # formula parameter -> argument
+
+    @property
+    def tensors(self) -> dict[str, TensorParam]:
+        return {tensor.name: tensor for tensor in self.op.tensors}
+
+    @property
+    def scalars(self) -> dict[str, ScalarParam]:
+        return {scalar.name: scalar for scalar in (*self.op.scalars, *self.op.consts)}
+
+
+def kernel_context(
+    op: Op, plan: ElementwisePlan, variant: int, stem: str, module_names: Names, launch: LaunchNames
+) -> KernelContext:
+    """The words of one kernel of one variant; `stem` begins the names of its functions."""
+    part = plan.parts[variant]
+    kernel = _Kernel(op, plan, Names(RESERVED | _KERNEL_NAMES))
+    used = _used(kernel, part.graph.values, part.graph.stores)
+    printer = Printer(part.graph, TRITON, kernel.names, _Leaves(kernel, launch).text)
+    stored = printer.body()
+    formula = module_names.fresh(f"{stem}_formula")
+    results = _result_names(kernel, part.graph.stores)
+    call = f"{', '.join(results)} = {formula}({', '.join(kernel.formula.values())})"
+    scalars = [kernel.values[name] for name in used.scalars]
+    pointers = [kernel.pointers[name] for name in used.tensors]
+    integers = list(kernel.integers)
+    consts = [f"{kernel.values[name]}: tl.constexpr" for name in used.consts]
+    strides, layouts = _layout_names(kernel)
+    dense = module_names.fresh(f"{stem}_dense")
+    strided = module_names.fresh(f"{stem}_strided")
+    unspecialised = len(scalars) + len(integers)
+    given = [launch.of[name] for name in used.tensors + used.scalars]
+    return KernelContext(
+        formula=formula,
+        formula_doc=_formula_doc(op, part.graph.stores),
+        formula_parameters=tuple(kernel.formula),
+        formula_lines=tuple(printer.lines),
+        returned=", ".join(stored),
+        has_dense=not _is_never_dense(op, plan),
+        dense=dense,
+        dense_decorator=_decorator(len(pointers), unspecialised),
+        dense_parameters=tuple([*pointers, *scalars, *integers, *consts]),
+        dense_lines=(
+            *_dense_positions(kernel),
+            *_loads(kernel, dense=True),
+            call,
+            *_stores(kernel, part.graph.stores, results, dense=True),
+        ),
+        strided=strided,
+        strided_decorator=_decorator(len(pointers), unspecialised + len(_SPACE) + 6 * len(strides)),
+        strided_parameters=_grouped(pointers + scalars, integers, list(_SPACE), *strides, layouts, consts),
+        strided_lines=(
+            *_offset_lines(kernel),
+            *_loads(kernel, dense=False),
+            call,
+            *_stores(kernel, part.graph.stores, results, dense=False),
+        ),
+        launch=module_names.fresh(f"_launch{stem}"),
+        launch_parameters=(launch.via, launch.figures, launch.sizes, *launch.of.values()),
+        via=launch.via,
+        figures=launch.figures,
+        dense_arguments=tuple([*given, *kernel.integers.values(), *(launch.of[name] for name in used.consts)]),
+        strided_arguments=(
+            *given,
+            *kernel.integers.values(),
+            f"*{launch.figures}.space",
+            f"*{launch.figures}.strides",
+            f"*{launch.figures}.layouts",
+            *(launch.of[name] for name in used.consts),
+        ),
+    )
+
+
+@dataclass(frozen=True)
+class _Used:
+    """What a part uses of the op's declarations, each in declared order."""
+
+    tensors: list[str]
+    scalars: list[str]
+    consts: list[str]
+
+
+def _used(kernel: _Kernel, values: tuple[Value, ...], stores: tuple[Store, ...]) -> _Used:
+    """Finds what a part uses, and names its pointers, scalars, accesses and positions."""
+    names = {store.target for store in stores}
+    for value in values:
+        if isinstance(value.node, Read | Gather | Scalar | Const):
+            names.add(value.node.param)
+    tensors = [item.name for item in (*kernel.op.tensors, *kernel.op.results) if item.name in names]
+    for name in tensors:
+        kernel.pointers[name] = kernel.names.fresh(f"{name}_ptr")
+    for scalar in (*kernel.op.scalars, *kernel.op.consts):
+        if scalar.name in names:
+            kernel.values[scalar.name] = kernel.names.fresh(scalar.name)
+    for tensor in kernel.op.tensors:
+        if any(isinstance(value.node, Read) and value.node.param == tensor.name for value in values):
+            kernel.values[tensor.name] = kernel.names.fresh(tensor.name)
+            kernel.formula[kernel.values[tensor.name]] = kernel.values[tensor.name]
+    for access in kernel.plan.accesses:
+        _name_access(kernel, access)
+    for variable in uses_type(values):
+        kernel.formula[f"{variable}: tl.constexpr"] = f"{_pointer_of_type(kernel, variable)}.dtype.element_ty"
+    return _Used(
+        tensors,
+        [scalar.name for scalar in kernel.op.scalars if scalar.name in names],
+        [scalar.name for scalar in kernel.op.consts if scalar.name in names],
+    )
+
+
+def _name_access(kernel: _Kernel, access: Access) -> None:
+    """Names the strides and the offsets of an access; a position is its own offset."""
+    if access.tensor is None:
+        stem = "index_" + "_".join(_words(dim) for dim in access.dims)
+        kernel.stems[access] = kernel.offsets[access] = kernel.names.fresh(stem)
+        return
+    stem = f"{access.tensor}_base" if access.gathered else access.tensor
+    kernel.offsets[access] = kernel.names.fresh(f"{stem}_at")
+    kernel.stems[access] = kernel.offsets[access].replace("_at", "")
+
+
+def _pointer_of_type(kernel: _Kernel, variable: str) -> str:
+    """The pointer of a tensor whose element type is a type variable."""
+    items = (*kernel.op.tensors, *kernel.op.results)
+    names = [item.name for item in items if item.element.variable == variable and item.name in kernel.pointers]
+    required = [name for name in names if name not in kernel.tensors or not kernel.tensors[name].optional]
+    return kernel.pointers[(required or names)[0]]
+
+
+def _words(dim: Dim) -> str:
+    return "all" if dim.is_ellipsis else re.sub(r"\W+", "_", str(dim))
+
+
+@dataclass(frozen=True)
+class _Leaves:
+    """The text, inside the formula, of what comes from outside it."""
+
+    kernel: _Kernel
+    launch: LaunchNames
+
+    def text(self, printer: Printer, ref: Ref, value: Value) -> Text:
+        kernel = self.kernel
+        match value.node:
+            case Read(param=name):
+                return Text(kernel.values[name])
+            case Scalar(param=name) | Const(param=name):
+                local = kernel.values[name]
+                kernel.formula[local] = f"rt.scalar({local}, tl.{value.type.dtype.triton})"
+                return Text(local)
+            case Size(dim=dim):
+                name = self._integer(f"size_{_words(dim)}", size_text(dim, self.launch.sizes))
+                kernel.formula[name] = f"rt.scalar({name}, tl.int64)"
+                return Text(name)
+            case Index(dim=dim):
+                return self._position((dim,))
+            case Random(dims=dims, seed=seed):
+                return Text(f"rt.uniform({printer.text(seed).code}, {self._position(dims).code})")
+            case Gather():
+                return self._gather(printer, value, value.node)
+            case _:
+                raise AssertionError(f"no leaf: {value.node}")
+
+    def _integer(self, wanted: str, expression: str) -> str:
+        for name, known in self.kernel.integers.items():
+            if known == expression:
+                return name
+        name = self.kernel.names.fresh(wanted)
+        self.kernel.integers[name] = expression
+        return name
+
+    def _position(self, dims: tuple[Dim, ...]) -> Text:
+        name = self.kernel.offsets[Access(None, dims)]
+        self.kernel.formula[name] = f"{name}.to(tl.int64)"
+        return Text(name)
+
+    def _gather(self, printer: Printer, value: Value, node: Gather) -> Text:
+        kernel = self.kernel
+        tensor = kernel.tensors[node.param]
+        gathered = tuple(dim for dim, _ in node.coordinates)
+        pointer = kernel.pointers[node.param]
+        kernel.formula[pointer] = pointer
+        kernel.formula["mask"] = "mask"
+        places, conditions = [pointer], ["mask"]
+        access = Access(node.param, tensor.dims, gathered)
+        if access in kernel.offsets:
+            kernel.formula[kernel.offsets[access]] = kernel.offsets[access]
+            places.append(kernel.offsets[access])
+        for dim, ref in node.coordinates:
+            place = tensor.dims.index(dim) - len(tensor.dims)
+            own = self.launch.of[node.param]
+            stride = self._integer(f"{node.param}_{_words(dim)}_stride", f"{own}.stride({place})")
+            size = self._integer(f"{node.param}_{_words(dim)}_size", f"{own}.size({place})")
+            kernel.formula[stride] = stride
+            kernel.formula[size] = size
+            position = self._named(printer, ref)
+            places.append(f"rt.step({position}, {stride})")
+            conditions.append(f"rt.inside({position}, {size})")
+        inside = printer.names.numbered("inside")
+        printer.lines.append(f"{inside} = {' & '.join(conditions)}")
+        loaded = f"tl.load({' + '.join(places)}, mask={inside}, other=0)"
+        return Text(_widened(loaded, tensor.element))
+
+    def _named(self, printer: Printer, ref: Ref) -> str:
+        """A value's text, given a name first where it is more than one."""
+        code = printer.alone(ref)
+        if code.isidentifier():
+            return code
+        name = printer.names.numbered("position")
+        printer.lines.append(f"{name} = {code}")
+        return name
+
+
+def size_text(dim: Dim, sizes: str) -> str:
+    """The size of a dim as an expression over the sizes by name."""
+    text = f'{sizes}["{dim.name}"]'
+    if dim.times != 1:
+        return f"{text} * {dim.times}"
+    return f"{text} // {dim.over}" if dim.over != 1 else text
+
+
+def _widened(load: str, element: Element) -> str:
+    """A loaded value in its compute type."""
+    dtype = element.dtype
+    if dtype.is_compute and (element.variable is None or not dtype.is_float):
+        return load
+    return f"{load}.to(tl.{dtype.compute_triton})"
+
+
+def _loads(kernel: _Kernel, *, dense: bool) -> list[str]:
+    """The lines that load what the formula reads."""
+    lines: list[str] = []
+    for tensor in kernel.op.tensors:
+        if tensor.name not in kernel.values:
+            continue
+        local, pointer = kernel.values[tensor.name], kernel.pointers[tensor.name]
+        load = _load(kernel, tensor, pointer, dense)
+        if tensor.default is None:
+            lines.append(f"{local} = {load}")
+            continue
+        compute = tensor.element.dtype
+        plain = number_text(tensor.default, _compute(compute)).code
+        lines += [
+            f"if {pointer} is None:",
+            f"    {local} = tl.full([], {plain}, tl.{compute.compute_triton})",
+            "else:",
+            f"    {local} = {load}",
+        ]
+    return lines
+
+
+def _compute(dtype: DType) -> DType:
+    return DTYPES[dtype.compute]
+
+
+def _load(kernel: _Kernel, tensor: TensorParam, pointer: str, dense: bool) -> str:
+    if not tensor.dims:
+        return _widened(f"tl.load({pointer})", tensor.element)
+    own = [access for access in kernel.plan.accesses if access.tensor == tensor.name and not access.gathered]
+    place = "at" if dense else kernel.offsets[own[0]]
+    load = f"tl.load({pointer} + {place}, mask=mask)"
+    if not tensor.element.dtype.is_packed:
+        return _widened(load, tensor.element)
+    position = kernel.offsets[Access(None, (tensor.dims[-1],))]
+    return f"rt.nibble({load}, {position}, {tensor.element.dtype.lowest < 0})"
+
+
+def _stores(kernel: _Kernel, stores: tuple[Store, ...], results: list[str], *, dense: bool) -> list[str]:
+    elements = {item.name: item.element for item in (*kernel.op.tensors, *kernel.op.results)}
+    lines = []
+    for store, name in zip(stores, results):
+        pointer = kernel.pointers[store.target]
+        own = next(one for one in kernel.plan.accesses if one.tensor == store.target and not one.gathered)
+        place = "at" if dense else kernel.offsets[own]
+        value = _narrowed(name, pointer, elements[store.target])
+        lines.append(f"tl.store({pointer} + {place}, {value}, mask=mask)")
+    return lines
+
+
+def _narrowed(name: str, pointer: str, element: Element) -> str:
+    """A value as it is stored."""
+    if element.dtype.name == "f8e4m3":
+        return f"rt.to_f8e4m3({name})"
+    if element.dtype.is_compute and element.variable is None:
+        return name
+    return f"{name}.to({pointer}.dtype.element_ty)"
+
+
+def _result_names(kernel: _Kernel, stores: tuple[Store, ...]) -> list[str]:
+    """What the kernel calls the formula's results; a tensor that is read as well has its name already."""
+    own = (kernel.values, kernel.pointers, kernel.offsets)
+    names = Names({*RESERVED, *_KERNEL_NAMES, *kernel.integers, *(name for names in own for name in names.values())})
+    return [names.fresh(f"new_{one.target}" if one.target in kernel.values else one.target) for one in stores]
+
+
+def _layout_names(kernel: _Kernel) -> tuple[list[list[str]], list[str]]:
+    """The stride parameters of each access, and the layout classes."""
+    strides, layouts = [], []
+    for stem in kernel.stems.values():
+        strides.append([f"{stem}_s{place}" for place in range(6)])
+        layouts.append(f"{stem}_layout: tl.constexpr")
+    return strides, layouts
+
+
+def _offset_lines(kernel: _Kernel) -> list[str]:
+    lines = []
+    for access, stem in kernel.stems.items():
+        offsets = kernel.offsets[access]
+        strides = ", ".join(f"{stem}_s{place}" for place in range(6))
+        lines.append(f"{offsets} = rt.offsets(at, ({strides}), {stem}_layout, RANK, UNIT)")
+    return lines
+
+
+def _dense_positions(kernel: _Kernel) -> list[str]:
+    """Positions, and the places that gathers start from, are the place in memory where one layout serves all."""
+    return [
+        f"{offsets} = at"
+        for access, offsets in kernel.offsets.items()
+        if access.tensor is None or access.gathered
+    ]
+
+
+def _decorator(first: int, count: int) -> str:
+    """Numbers that vary from call to call are no reason to compile again."""
+    return f"(do_not_specialize=range({first}, {first + count}))" if count else ""
+
+
+def _grouped(*groups: list[str]) -> tuple[str, ...]:
+    return tuple(", ".join(group) for group in groups if group)
+
+
+def _formula_doc(op: Op, stores: tuple[Store, ...]) -> str:
+    names = " and ".join(store.target for store in stores)
+    return f"`{names}` of {op.name} for one tile, in the types that it computes in."
+
+
+def _is_never_dense(op: Op, plan: ElementwisePlan) -> bool:
+    """Whether some tensor holds two elements in a byte, so that no two tensors ever share one layout."""
+    read = {access.tensor for access in plan.accesses}
+    return any(tensor.element.dtype.is_packed and tensor.name in read for tensor in op.tensors)
+
+
+def uses_type(values: tuple[Value, ...]) -> list[str]:
+    """The type variables to which a body casts, sorted."""
+    elements = [value.type.element for value in values if isinstance(value.node, Cast)]
+    return sorted({element.variable for element in elements if element.variable})

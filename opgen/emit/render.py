@@ -1,0 +1,51 @@
+"""Contexts to text: the only user of Jinja and black. Text in, text out; no decisions."""
+
+from __future__ import annotations
+
+import ast
+import functools
+from collections.abc import Mapping
+
+import black
+import jinja2
+
+from opgen.diagnostics import InternalError
+from opgen.emit.contexts import ModuleContext
+from opgen.resources import template_root
+
+#: Generated text is checked in, so its format is pinned: black at the version of pyproject.toml, in this mode.
+MODE = black.Mode(
+    line_length=100, target_versions={black.TargetVersion.PY310}, magic_trailing_comma=False
+)
+
+
+@functools.cache
+def make_environment() -> jinja2.Environment:
+    """The one Jinja environment, for production and tests alike."""
+    return jinja2.Environment(
+        loader=jinja2.FileSystemLoader(template_root()),
+        undefined=jinja2.StrictUndefined,
+        autoescape=False,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        keep_trailing_newline=True,
+    )
+
+
+def render_module(module: ModuleContext) -> str:
+    """The text of one generated module."""
+    return _render("module.py.j2", {"module": module})
+
+
+def _render(template: str, names: Mapping[str, object]) -> str:
+    return formatted(make_environment().get_template(template).render(names), template)
+
+
+def formatted(text: str, origin: str) -> str:
+    """Text in black's format. Raises `InternalError` with numbered lines where it is no Python."""
+    try:
+        ast.parse(text)
+        return black.format_str(text, mode=MODE)
+    except (SyntaxError, black.InvalidInput) as error:
+        numbered = "\n".join(f"{number:4} {line}" for number, line in enumerate(text.split("\n"), 1))
+        raise InternalError(f"{origin} rendered no valid Python: {error}\n{numbered}") from error

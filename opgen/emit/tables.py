@@ -1,0 +1,117 @@
+"""The tables of a generated module: what it declares, what its kernels walk, and the configs by target."""
+
+from __future__ import annotations
+
+from opgen.emit.dialects import number_text
+from opgen.emit.names import Names
+from opgen.ir.nodes import Dim, HostApply, HostExpr, HostName, HostNumber, Op, Requirement, Result, TensorParam
+from opgen.plan.model import Access, ElementwisePlan, Plan
+
+_WORDS = {"and": "and", "or": "or"}
+_PYTHON_STRENGTH = {"or": 1, "and": 2, "not": 3}
+
+
+def quoted(text: str) -> str:
+    """A Python string literal."""
+    return '"' + text.encode("unicode_escape").decode("ascii").replace('"', '\\"') + '"' if text else '""'
+
+
+def declaration(op: Op) -> str:
+    """`rt.Operator(…)`."""
+    parts = [
+        f"name={quoted(op.name)}",
+        f"inputs=({_each(_tensor(tensor) for tensor in op.tensors)})",
+        f"results=({_each(_tensor(result) for result in op.results)})",
+    ]
+    scalars = [param for param in op.params if not isinstance(param, TensorParam)]
+    if scalars:
+        texts = (
+            f"rt.Scalar({quoted(one.name)}, {quoted(one.dtype.name)}{', const=True' if one.const else ''})"
+            for one in scalars
+        )
+        parts.append(f"scalars=({_each(texts)})")
+    if op.variables:
+        texts = (
+            f"{quoted(variable.name)}: ({_each(f'torch.{dtype.torch}' for dtype in variable.types)})"
+            for variable in op.variables
+        )
+        parts.append(f"variables={{{', '.join(texts)}}}")
+    if op.requirements:
+        parts.append(f"requirements=({_each(_requirement(one) for one in op.requirements)})")
+    return f"rt.Operator({', '.join(parts)})"
+
+
+def walk(plan: ElementwisePlan) -> str:
+    """`rt.Walk(…)`: the space of a kernel and what it addresses."""
+    accesses = _each(_access(access) for access in plan.accesses)
+    return f"rt.Walk(space={_dims(plan.space)}, accesses=({accesses}))"
+
+
+def configs(plans: tuple[Plan, ...], kernel: int) -> str:
+    """The configs of one kernel: target, then bytes of the widest element."""
+    rows = []
+    for plan in plans:
+        entries = ", ".join(
+            f"{one.width}: rt.Config(block={one.block}, warps={one.warps}, tile={one.tile}, turned={one.turned})"
+            for one in plan.kernels[kernel].configs
+        )
+        rows.append(f"{quoted(plan.target)}: {{{entries}}}")
+    return f"{{{', '.join(rows)}}}"
+
+
+def _each(texts) -> str:  # type: ignore[no-untyped-def]
+    return "".join(f"{text}, " for text in texts)
+
+
+def _dims(dims: tuple[Dim, ...]) -> str:
+    return f"({_each(quoted(str(dim)) for dim in dims)})"
+
+
+def _tensor(item: TensorParam | Result) -> str:
+    flags = ""
+    if isinstance(item, TensorParam):
+        flags = (", optional=True" if item.optional else "") + (", written=True" if item.inout else "")
+    return f"rt.Tensor({quoted(item.name)}, {quoted(str(item.element))}, {_dims(item.dims)}{flags})"
+
+
+def _access(access: Access) -> str:
+    gathered = f", gathered={_dims(access.gathered)}" if access.gathered else ""
+    return f"rt.Access({quoted(access.tensor) if access.tensor else None}, {_dims(access.dims)}{gathered})"
+
+
+def _requirement(requirement: Requirement) -> str:
+    why = quoted(requirement.why) if requirement.why else None
+    condition = host_text(requirement.condition)
+    return f"rt.Requirement({quoted(requirement.text)}, {why}, lambda given: {condition})"
+
+
+def host_text(expr: HostExpr) -> str:
+    """A condition as Python over `given`, the sizes and consts by name."""
+    match expr:
+        case HostName(name=name, dim=None):
+            return f"given[{quoted(name)}]"
+        case HostName(dim=dim) if dim is not None:
+            text = f"given[{quoted(dim.name)}]"
+            if dim.times != 1:
+                return f"({text} * {dim.times})"
+            return f"({text} // {dim.over})" if dim.over != 1 else text
+        case HostNumber(number=number, is_bool=is_bool):
+            return str(bool(number.value)) if is_bool else _host_number(number)
+        case HostApply(operator=operator, args=args):
+            return _host_apply(operator, [host_text(arg) for arg in args])
+    raise AssertionError(expr)
+
+
+def _host_number(number) -> str:  # type: ignore[no-untyped-def]
+    from opgen.dtypes import F64, I64
+
+    whole = not isinstance(number.value, float) and number.value.denominator == 1
+    return number_text(number, I64 if whole else F64).code
+
+
+def _host_apply(operator: str, args: list[str]) -> str:
+    if operator in ("min", "max", "abs"):
+        return f"{operator}({', '.join(args)})"
+    if len(args) == 1:
+        return f"({operator} {args[0]})" if operator == "not" else f"({operator}{args[0]})"
+    return f"({args[0]} {operator} {args[1]})"

@@ -1,0 +1,133 @@
+"""Specs and targets in, every intermediate form and a map path -> text out. Touches no disk."""
+
+from __future__ import annotations
+
+import posixpath
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from opgen.diagnostics import Diagnostic, Diagnostics, Note, SpecError
+from opgen.emit import package
+from opgen.emit.module import module_context
+from opgen.emit.render import render_module
+from opgen.ir.lower import lower
+from opgen.ir.nodes import Op
+from opgen.ir.verify import verify_op
+from opgen.manifest import MANIFEST, describe
+from opgen.plan.elementwise import plan_op
+from opgen.plan.model import Plan
+from opgen.source import Source
+from opgen.syntax import ast
+from opgen.syntax.parse import parse
+from opgen.targets import TARGETS
+
+
+@dataclass(frozen=True)
+class BuiltOp:
+    """An op in all its forms; `plans` has one for each target."""
+
+    ir: Op
+    plans: tuple[Plan, ...]
+
+
+@dataclass(frozen=True)
+class BuiltSpec:
+    source: Source
+    file: ast.File
+    ops: tuple[BuiltOp, ...]
+
+
+@dataclass(frozen=True)
+class Build:
+    """All forms of some specs, and the files made of them, by path relative to the output folder."""
+
+    specs: tuple[BuiltSpec, ...]
+    files: tuple[tuple[str, str], ...]
+    warnings: tuple[Diagnostic, ...]
+
+
+def compile_specs(
+    sources: Sequence[Source],
+    *,
+    targets: Sequence[str] = tuple(TARGETS),
+    read: Callable[[str], Source],
+    progress: Callable[[Source], None] = lambda source: None,
+) -> Build:
+    """Builds specs for targets; `read` loads a file that a spec uses, `progress` hears of each spec.
+
+    Raises `SpecError` with all that is wrong in them, and `InternalError` for a bug.
+    """
+    found = Diagnostics()
+    specs: list[BuiltSpec] = []
+    for source in sources:
+        progress(source)
+        spec = _compile_spec(source, targets, read, found)
+        specs += [] if spec is None else [spec]
+    _refuse_clashes(specs, found)
+    found.raise_if_errors()
+    files: dict[str, tuple[str, str | None]] = {}
+    for spec in specs:
+        for op in spec.ops:
+            files[f"{op.ir.name}.py"] = (_module(op, spec.source.name), spec.source.name)
+    modules = tuple(sorted(path.removesuffix(".py") for path in files))
+    files |= {path: (text, None) for path, text in package.runtime_files().items()}
+    files["__init__.py"] = (package.package_index(modules), None)
+    return Build(tuple(specs), _with_manifest(files), found.sorted())
+
+
+def package_index(modules: tuple[str, ...]) -> str:
+    """The text of a package's `__init__.py` for the modules of these names."""
+    return package.package_index(modules)
+
+
+def _compile_spec(
+    source: Source, targets: Sequence[str], read: Callable[[str], Source], found: Diagnostics
+) -> BuiltSpec | None:
+    """A spec in all its forms, or None where something is wrong with it."""
+    chosen = tuple(TARGETS[name] for name in targets)
+    folder = posixpath.dirname(source.name)
+    try:
+        file = parse(source)
+        lowered = lower(file, read=lambda path: read(posixpath.join(folder, path)))
+    except SpecError as error:
+        _add(found, error.diagnostics)
+        return None
+    _add(found, lowered.warnings)
+    ops = []
+    for op in lowered.ops:
+        verify_op(op)
+        try:
+            ops.append(BuiltOp(op, plan_op(op, chosen)))
+        except SpecError as error:
+            _add(found, error.diagnostics)
+    return BuiltSpec(source, file, tuple(ops))
+
+
+def _add(found: Diagnostics, more: Sequence[Diagnostic]) -> None:
+    for diagnostic in more:
+        found.add(diagnostic)
+
+
+def _refuse_clashes(specs: Sequence[BuiltSpec], found: Diagnostics) -> None:
+    """Ops are modules of one package: each name once, and none that the package needs itself."""
+    first: dict[str, Op] = {}
+    reserved = package.reserved_modules()
+    for op in (op.ir for spec in specs for op in spec.ops):
+        if op.name in reserved:
+            message = f"an op cannot be named `{op.name}`: the generated package has a module of that name"
+            found.error("OPG501", message, op.span, help=f"name it `{op.name.strip('_')}_op`")
+        earlier = first.setdefault(op.name, op)
+        if earlier is not op:
+            notes = (Note("first defined here", earlier.span),)
+            found.error("OPG502", f"the op `{op.name}` is defined twice", op.span, notes=notes)
+
+
+def _module(op: BuiltOp, spec: str) -> str:
+    return render_module(module_context(op.ir, op.plans, spec))
+
+
+def _with_manifest(files: dict[str, tuple[str, str | None]]) -> tuple[tuple[str, str], ...]:
+    """All files by path, with the manifest that knows where each comes from."""
+    triples = [(path, text, spec) for path, (text, spec) in sorted(files.items())]
+    manifest = describe(triples).text()
+    return tuple(sorted([(path, text) for path, text, _ in triples] + [(MANIFEST, manifest)]))

@@ -1,0 +1,116 @@
+"""Plans elementwise kernels: what they address, and blocks by target and element width."""
+
+from __future__ import annotations
+
+from opgen.dtypes import DType
+from opgen.ir.nodes import Apply, Dim, Gather, Graph, Index, Op, Random, Read, TensorParam
+from opgen.ir.passes.partition import Part, partition, target_dims
+from opgen.plan.model import Access, ElementwiseConfig, ElementwisePlan, Plan
+from opgen.primitives import PRIMITIVES
+from opgen.targets import Target
+
+_LEAST_BLOCK, _LARGEST_BLOCK = 256, 4096
+#: Warps by the least number of transcendental operations for an element.
+_WARPS_BY_WORK = ((9, 16), (3, 8), (0, 4))
+
+
+def plan_op(op: Op, targets: tuple[Target, ...]) -> tuple[Plan, ...]:
+    """The plan of an op for each target. Raises `SpecError` for what has no kernel."""
+    by_variant = partition(op)
+    kernels = tuple(zip(*by_variant))
+    return tuple(Plan(target.name, tuple(_kernel(op, parts, target) for parts in kernels)) for target in targets)
+
+
+def _kernel(op: Op, parts: tuple[Part, ...], target: Target) -> ElementwisePlan:
+    graph = parts[0].graph
+    widths = _widths(op)
+    moved = tuple(_moved_bytes(op, parts[0], width) for width in widths)
+    return ElementwisePlan(
+        parts=parts,
+        accesses=_accesses(op, parts),
+        configs=tuple(_config(graph, width, bytes_, target) for width, bytes_ in zip(widths, moved)),
+        operations=_operations(graph),
+        bytes=moved,
+    )
+
+
+def _accesses(op: Op, parts: tuple[Part, ...]) -> tuple[Access, ...]:
+    """What the kernels of all variants address: results first, each once, in a stable order."""
+    dims = target_dims(op)
+    tensors = {tensor.name: tensor for tensor in op.tensors}
+    found: dict[Access, None] = {}
+    for part in parts:
+        for store in part.graph.stores:
+            found[Access(store.target, dims[store.target])] = None
+    for part in parts:
+        for value in part.graph.values:
+            match value.node:
+                case Read(param=name):
+                    found |= dict.fromkeys(_read(tensors[name]))
+                case Gather(param=name, coordinates=coordinates):
+                    found[Access(name, tensors[name].dims, tuple(dim for dim, _ in coordinates))] = None
+                case Index(dim=dim):
+                    found[Access(None, (dim,))] = None
+                case Random(dims=over):
+                    found[Access(None, over)] = None
+                case _:
+                    pass
+    return tuple(found)
+
+
+def _read(tensor: TensorParam) -> tuple[Access, ...]:
+    """A tensor by its dims; a packed one by its bytes, and by the position that says which half is meant."""
+    if not tensor.dims:
+        return ()
+    if not tensor.element.dtype.is_packed:
+        return (Access(tensor.name, tensor.dims),)
+    last = tensor.dims[-1]
+    halves = Dim(last.name, last.times, last.over * 2)
+    return Access(tensor.name, (*tensor.dims[:-1], halves)), Access(None, (last,))
+
+
+def _widths(op: Op) -> tuple[int, ...]:
+    """The bytes of the widest element that moves, for every choice of the op's type variables."""
+    choices = [choice for variant in op.variants for choice in variant.choices]
+    names = [variable.name for variable in op.variables]
+    widths = set()
+    for choice in choices:
+        types = dict(zip(names, choice))
+        elements = [item.element for item in (*op.tensors, *op.results)]
+        widths.add(max(_bytes(types[one.variable] if one.variable else one.dtype) for one in elements))
+    return tuple(sorted(widths))
+
+
+def _bytes(dtype: DType) -> int:
+    return max(dtype.bits // 8, 1)
+
+
+def _moved_bytes(op: Op, part: Part, width: int) -> int:
+    """Bytes that move for an element of the space where variable types are `width` wide; broadcasts are free."""
+    space = set(part.space)
+    read = {value.node.param for value in part.graph.values if isinstance(value.node, Read | Gather)}
+    total = 0
+    for item in (*op.tensors, *op.results):
+        written = item.name in {store.target for store in part.graph.stores}
+        if not written and (item.name not in read or set(item.dims) != space):
+            continue
+        size = width if item.element.variable else min(_bytes(item.element.dtype), width)
+        total += size * (2 if written and item.name in read else 1)
+    return max(total, 1)
+
+
+def _operations(graph: Graph) -> int:
+    return sum(PRIMITIVES[value.node.primitive].cost for value in graph.values if isinstance(value.node, Apply))
+
+
+def _config(graph: Graph, width: int, moved: int, target: Target) -> ElementwiseConfig:
+    block = _LEAST_BLOCK
+    while block * 2 * moved <= target.tile_bytes and block < _LARGEST_BLOCK:
+        block *= 2
+    heavy = sum(
+        PRIMITIVES[value.node.primitive].transcendental for value in graph.values if isinstance(value.node, Apply)
+    )
+    warps = next(warps for least, warps in _WARPS_BY_WORK if heavy >= least)
+    warps = max(1, min(warps, block // (2 * target.warp_size), target.max_threads // target.warp_size))
+    side = 64 if width <= 2 else 32
+    return ElementwiseConfig(width, block, warps, (1, block), (side, side))

@@ -1,0 +1,57 @@
+"""Plans: *how* an op runs on a target. No code text, no identifiers of generated code."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from opgen.ir.nodes import Dim
+from opgen.ir.passes.partition import Part
+
+
+@dataclass(frozen=True)
+class Access:
+    """What a kernel addresses: a tensor over dims, or (`tensor` None) the row-major position over dims.
+
+    `gathered` dims are addressed by values; a packed tensor is addressed by its bytes.
+    """
+
+    tensor: str | None
+    dims: tuple[Dim, ...]
+    gathered: tuple[Dim, ...] = ()
+
+
+@dataclass(frozen=True)
+class ElementwiseConfig:
+    """Blocks, in elements, for elements of up to `width` bytes: in one dimension, in rows, and across rows."""
+
+    width: int
+    block: int
+    warps: int
+    tile: tuple[int, int]
+    turned: tuple[int, int]
+
+
+@dataclass(frozen=True)
+class ElementwisePlan:
+    """One elementwise kernel: its part of each variant's graph, what it addresses, its configs.
+
+    `operations` are f32 instructions for an element, `bytes` what moves for it at each config's width.
+    """
+
+    parts: tuple[Part, ...]
+    accesses: tuple[Access, ...]
+    configs: tuple[ElementwiseConfig, ...]
+    operations: int
+    bytes: tuple[int, ...]
+
+    @property
+    def space(self) -> tuple[Dim, ...]:
+        return self.parts[0].space
+
+
+@dataclass(frozen=True)
+class Plan:
+    """The kernels of an op on one target, in launch order."""
+
+    target: str
+    kernels: tuple[ElementwisePlan, ...]

@@ -1,0 +1,38 @@
+"""Plans as stable text, for `opgen explain` and the tests."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from opgen.plan.model import Access, ElementwisePlan, Plan
+
+
+def format_plan(plan: Plan) -> str:
+    """A plan: for each kernel its space, what it addresses, what it costs, and the configs by element width."""
+    lines = [f"plan for {plan.target}"]
+    for number, kernel in enumerate(plan.kernels):
+        lines += [f"  {line}" for line in _kernel(number, kernel)]
+    return "\n".join(lines) + "\n"
+
+
+def _kernel(number: int, kernel: ElementwisePlan) -> Iterator[str]:
+    targets = ", ".join(store.target for store in kernel.parts[0].graph.stores)
+    space = ", ".join(map(str, kernel.space))
+    yield f"kernel {number}: elementwise over [{space}], stores {targets}"
+    for access in kernel.accesses:
+        yield f"  {_access(access)}"
+    for config, moved in zip(kernel.configs, kernel.bytes):
+        rows, columns = config.tile
+        yield (
+            f"  {config.width}-byte elements: block {config.block}, {config.warps} warps, tile {rows} x {columns}, "
+            f"across {config.turned[0]} x {config.turned[1]}; an element moves {moved} bytes "
+            f"and takes about {kernel.operations} instructions"
+        )
+
+
+def _access(access: Access) -> str:
+    dims = ", ".join(map(str, access.dims))
+    if access.tensor is None:
+        return f"position along [{dims}]"
+    gathered = f", gathered along {', '.join(map(str, access.gathered))}" if access.gathered else ""
+    return f"{access.tensor} [{dims}]{gathered}"

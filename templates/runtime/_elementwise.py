@@ -1,0 +1,283 @@
+"""How an elementwise kernel walks its tensors: results' strides, the collapsed space, and the launch figures."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+import torch
+
+from ._binding import Bound, Dim, Operator, Tensor, dim
+from ._layout import (
+    GENERAL,
+    MAX_DIMS,
+    aligned,
+    choose_tile_dims,
+    collapse,
+    elementwise_strides,
+    needs_wide,
+    overlap,
+    overlaps_itself,
+)
+
+_UNIT = 16
+
+
+@dataclass(frozen=True)
+class Config:
+    """Block sizes, in elements: one-dimensional, row tiles, and tiles that read some tensor across its rows."""
+
+    block: int
+    warps: int
+    tile: tuple[int, int]
+    turned: tuple[int, int]
+
+
+@dataclass(frozen=True)
+class Access:
+    """What a kernel addresses: a tensor by its dims, or (`tensor` None) the row-major position over dims.
+
+    `gathered` dims are addressed by values inside the kernel. A packed tensor is addressed by its bytes: its last dim
+    is `K / 2`.
+    """
+
+    tensor: str | None
+    dims: tuple[str, ...]
+    gathered: tuple[str, ...] = ()
+    parsed: tuple[Dim, ...] = field(init=False, repr=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "parsed", tuple(dim(text) for text in self.dims))
+
+
+@dataclass(frozen=True)
+class Walk:
+    """The space of a kernel, outermost dim first, and what it addresses there: a result first."""
+
+    space: tuple[str, ...]
+    accesses: tuple[Access, ...]
+    parsed: tuple[Dim, ...] = field(init=False, repr=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "parsed", tuple(dim(text) for text in self.space))
+
+
+@dataclass(frozen=True)
+class Launch:
+    """A chosen kernel and its figures.
+
+    `dense` kernels walk `numel` elements in memory order. Strided ones take `space` (rows, columns, four inner
+    sizes), six strides for each access (in multiples of `unit` elements) and a layout class for each.
+    """
+
+    dense: bool
+    grid: tuple[int]
+    wide: bool
+    warps: int
+    numel: int = 0
+    block: int = 0
+    rank: int = 1
+    unit: int = 1
+    tile: tuple[int, int] = (1, 1)
+    space: tuple[int, ...] = ()
+    strides: tuple[int, ...] = ()
+    layouts: tuple[int, ...] = ()
+
+
+def plan(
+    walk: Walk, bound: Bound, tensors: Mapping[str, torch.Tensor | None], config: Config
+) -> Launch | None:
+    """The launch of a kernel over these tensors, or None where there is nothing to compute.
+
+    Raises `NotImplementedError` where the space has more than six dims after collapsing; the caller then copies.
+    """
+    atoms = _atoms(walk, bound)
+    full_sizes = tuple(atom.size for atom in atoms)
+    if 0 in full_sizes:
+        return None
+    full_strides = [_strides(access, atoms, bound, tensors[access.tensor] if access.tensor else None) for access in walk.accesses]
+    sizes, strides = collapse(full_sizes, full_strides)
+    if len(sizes) > MAX_DIMS:
+        raise NotImplementedError(f"{len(sizes)} dims after collapsing")
+    if len(sizes) == 1 and all(operand == (1,) for operand in strides):
+        return _dense(sizes[0], config)
+    return _strided(sizes, strides, config)
+
+
+def _dense(numel: int, config: Config) -> Launch:
+    wide = needs_wide((numel,), ((1,),), config.block)
+    grid = (-(-numel // config.block),)
+    return Launch(True, grid, wide, config.warps, numel=numel, block=config.block)
+
+
+def _strided(sizes: tuple[int, ...], strides: tuple[tuple[int, ...], ...], config: Config) -> Launch:
+    sizes, strides, layouts = choose_tile_dims(sizes, strides)
+    if len(sizes) == 1:  # a row of its own: the kernel's space has at least a row dim and columns
+        sizes, strides = (1, *sizes), tuple((0, *operand) for operand in strides)
+    turned = len(sizes) > 1 and any(operand[-2] == 1 and operand[-1] != 1 for operand in strides)
+    rows, columns = config.turned if turned else config.tile
+    while columns // 2 >= sizes[-1] and columns > 16:  # short rows: more of them in a tile
+        rows, columns = rows * 2, columns // 2
+    unit = _UNIT if aligned(sizes, strides, layouts) else 1
+    n_rows = 1
+    for size in sizes[:-1]:
+        n_rows *= size
+    grid = (-(-n_rows // rows) * -(-sizes[-1] // columns),)
+    wide = needs_wide(sizes, strides, rows * columns)
+    inner = sizes[1:-1]
+    space = (n_rows, sizes[-1] // unit, *(1,) * (MAX_DIMS - 2 - len(inner)), *(size // unit for size in inner))
+    return Launch(
+        False,
+        grid,
+        wide,
+        config.warps,
+        rank=len(sizes),
+        unit=unit,
+        tile=(rows, columns),
+        space=space,
+        strides=tuple(stride for operand in strides for stride in _six(operand, unit)),
+        layouts=layouts,
+    )
+
+
+def _six(operand: tuple[int, ...], unit: int) -> tuple[int, ...]:
+    """Strides in units, in the six places of a kernel: outermost, unused ones, inner row dims, columns."""
+    outer, *inner, columns = (stride // unit for stride in operand)
+    return (outer, *(0,) * (MAX_DIMS - 2 - len(inner)), *inner, columns)
+
+
+@dataclass(frozen=True)
+class _Atom:
+    """A piece of the space: along it the position in dim `key` moves by `step` elements.
+
+    A dim `K` that meets `K / 128` and `K / 32` has pieces of steps 128, 32 and 1, so that every tensor moves by a
+    constant stride along each. A leading dim has its place from the right as the step.
+    """
+
+    key: str
+    step: int
+    size: int
+
+
+def _atoms(walk: Walk, bound: Bound) -> tuple[_Atom, ...]:
+    atoms: list[_Atom] = []
+    for one in walk.parsed:
+        if one.name == "...":
+            count = len(bound.ellipsis)
+            atoms += [_Atom("...", count - 1 - place, size) for place, size in enumerate(bound.ellipsis)]
+            continue
+        steps = {one.over}
+        for access in walk.accesses:
+            steps |= {other.over for other in access.parsed if _key(other) == _key(one) and other.over > one.over}
+        extent = bound.sizes[one.name] * one.times
+        for step in sorted(steps, reverse=True):
+            atoms.append(_Atom(_key(one), step, extent // step))
+            extent = step
+    return tuple(atoms)
+
+
+def _key(one: Dim) -> str:
+    return one.name if one.times == 1 else one.text
+
+
+def _strides(
+    access: Access, atoms: Sequence[_Atom], bound: Bound, tensor: torch.Tensor | None
+) -> tuple[int, ...]:
+    """The strides, in elements, of an access along the pieces of the space; 0 where it does not move."""
+    if access.tensor is None:
+        shape = bound.extents(access.parsed)
+        strides = tuple(_row_major(shape))
+    elif tensor is None:
+        return (0,) * len(atoms)
+    else:
+        shape, strides = tuple(tensor.shape), tensor.stride()
+    named = access.parsed[1:] if access.dims and access.dims[0] == "..." else access.parsed
+    leading = len(shape) - len(named)
+    by_key = {
+        _key(one): (one.over, stride)
+        for one, stride in zip(named, strides[leading:])
+        if one.text not in access.gathered
+    }
+    return tuple(_stride(atom, by_key, shape[:leading], strides[:leading]) for atom in atoms)
+
+
+def _stride(
+    atom: _Atom, named: Mapping[str, tuple[int, int]], leading: tuple[int, ...], strides: tuple[int, ...]
+) -> int:
+    if atom.key == "...":
+        place = len(leading) - 1 - atom.step
+        return strides[place] if place >= 0 and leading[place] != 1 else 0
+    over, stride = named.get(atom.key, (1, 0))
+    return stride * (atom.step // over)
+
+
+def _row_major(shape: Sequence[int]) -> list[int]:
+    strides = [1] * len(shape)
+    for place in range(len(shape) - 2, -1, -1):
+        strides[place] = strides[place + 1] * max(shape[place + 1], 1)
+    return strides
+
+
+def result_strides(
+    op: Operator, bound: Bound, tensors: Sequence[torch.Tensor | None], spec: Tensor
+) -> tuple[int, ...]:
+    """Strides of a fresh result: those of PyTorch's elementwise op over the tensors in parameter order."""
+    shape = bound.shape(spec)
+    operands = [
+        _as_operand(one, tensor, spec, bound)
+        for one, tensor in zip(op.inputs, tensors)
+        if tensor is not None
+    ]
+    return elementwise_strides(shape, operands)
+
+
+def _as_operand(
+    one: Tensor, tensor: torch.Tensor, result: Tensor, bound: Bound
+) -> tuple[tuple[int, ...], tuple[int, ...]]:
+    """The sizes and strides of a tensor over the dims of a result, with 1 and 0 for dims that it lacks."""
+    named = one.parsed[1:] if one.has_ellipsis else one.parsed
+    leading = tensor.dim() - len(named)
+    places = {item.text: leading + place for place, item in enumerate(named)}
+    sizes: list[int] = []
+    strides: list[int] = []
+    for item in result.parsed:
+        if item.name == "...":
+            missing = len(bound.ellipsis) - leading
+            sizes += [*(1,) * missing, *tensor.shape[:leading]]
+            strides += [*(0,) * missing, *tensor.stride()[:leading]]
+        elif item.text in places:
+            sizes.append(tensor.shape[places[item.text]])
+            strides.append(tensor.stride(places[item.text]))
+        else:
+            sizes.append(1)
+            strides.append(0)
+    return tuple(sizes), tuple(strides)
+
+
+def check_written(
+    op: Operator, written: Sequence[tuple[str, torch.Tensor]], read: Sequence[tuple[str, torch.Tensor | None]]
+) -> set[str]:
+    """Checks tensors that a call writes; the names of the inputs that are the identical view of one.
+
+    Raises `ValueError` where a written tensor overlaps itself, or another argument otherwise than as the identical
+    view.
+    """
+    shared: set[str] = set()
+    for place, (name, tensor) in enumerate(written):
+        if overlaps_itself(tensor.shape, tensor.stride()):
+            raise ValueError(f"{op.name}: `{name}` is written, but several of its elements are one in memory")
+        others = [*written[place + 1 :], *read]
+        for other_name, other in others:
+            if other is None or other is tensor and other_name == name:
+                continue
+            kind = overlap(tensor, other)
+            if kind == "overlapping" or (kind == "identical" and place < len(written) - 1 and other_name in {
+                later for later, _ in written[place + 1 :]
+            }):
+                raise ValueError(
+                    f"{op.name}: `{name}` is written and shares memory with `{other_name}`, of which it is not "
+                    "the identical view"
+                )
+            if kind == "identical":
+                shared.add(other_name)
+    return shared

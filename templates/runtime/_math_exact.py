@@ -1,0 +1,311 @@
+"""Operations with one right answer, for Triton kernels, on blocks or scalars.
+
+Comparisons that keep NaN and signed zeros, rounding to integers and to narrower types, division with its
+quotient and remainder by Python's sign rule, and random numbers. They give the same bits on every target and
+under Triton's interpreter. Floating-point arguments are float32 or float64.
+"""
+
+import triton
+import triton.language as tl
+
+
+@triton.jit
+def isnan(x):
+    """Whether `x` is NaN."""
+    return x != x
+
+
+@triton.jit
+def isinf(x):
+    """Whether `x` is infinite."""
+    return tl.abs(x) == float("inf")
+
+
+@triton.jit
+def isfinite(x):
+    """Whether `x` is neither infinite nor NaN."""
+    return tl.abs(x) < float("inf")
+
+
+@triton.jit
+def maximum(x, y):
+    """The larger of two values; NaN if either is."""
+    return tl.maximum(x, y, propagate_nan=tl.PropagateNan.ALL)
+
+
+@triton.jit
+def minimum(x, y):
+    """The smaller of two values; NaN if either is."""
+    return tl.minimum(x, y, propagate_nan=tl.PropagateNan.ALL)
+
+
+@triton.jit
+def clamp(x, low, high):
+    """min(max(x, low), high); NaN if any of the three is; a zero on a bound keeps its sign."""
+    x = tl.where((x < low) | (low != low), low, x)
+    return tl.where((x > high) | (high != high), high, x)
+
+
+@triton.jit
+def relu(x):
+    """max(x, 0); -0 stays -0 and NaN stays NaN, as in PyTorch."""
+    return tl.where(x < 0, 0, x)
+
+
+@triton.jit
+def sign(x):
+    """-1, 0 or 1 in the type of `x`; 0 for NaN, as in PyTorch."""
+    return (x > 0).to(x.dtype) - (x < 0).to(x.dtype)
+
+
+@triton.jit
+def _with_sign_of(y, x):
+    """`y`, which is not negative or has the sign of `x` already, with the sign bit of `x`."""
+    if x.dtype == tl.float64:
+        sign_bit = x.to(tl.int64, bitcast=True) & -0x8000000000000000
+        return (y.to(tl.int64, bitcast=True) | sign_bit).to(tl.float64, bitcast=True)
+    else:
+        sign_bit = x.to(tl.int32, bitcast=True) & -0x80000000
+        return (y.to(tl.int32, bitcast=True) | sign_bit).to(tl.float32, bitcast=True)
+
+
+@triton.jit
+def floor(x):
+    """The largest integer that is not above `x`."""
+    return tl.floor(x)
+
+
+@triton.jit
+def ceil(x):
+    """The smallest integer that is not below `x`."""
+    return tl.ceil(x)
+
+
+@triton.jit
+def trunc(x):
+    """`x` without its fraction."""
+    return tl.where(x < 0.0, tl.ceil(x), tl.floor(x))
+
+
+@triton.jit
+def round_even(x):
+    """The nearest integer, halves to even: 2^23 (2^52) has no fraction bits, so adding it rounds."""
+    a = tl.abs(x)
+    if x.dtype == tl.float64:
+        rounded = tl.where(a < 4503599627370496.0, (a + 4503599627370496.0) - 4503599627370496.0, a)
+    else:
+        rounded = tl.where(a < 8388608.0, (a + 8388608.0) - 8388608.0, a)
+    return _with_sign_of(rounded, x)
+
+
+@triton.jit
+def to_int(x, dtype: tl.constexpr):
+    """`x` as an integer of type `dtype`: truncated toward zero, saturated, 0 for NaN."""
+    bits: tl.constexpr = dtype.primitive_bitwidth - dtype.is_int_signed()
+    low: tl.constexpr = -(2.0**bits) * dtype.is_int_signed()
+    limit: tl.constexpr = 2.0**bits
+    largest: tl.constexpr = 2**bits - 1
+    inside = tl.where(x < limit, tl.maximum(x, low), 0.0).to(dtype)
+    return tl.where(x >= limit, largest, inside).to(dtype)
+
+
+@triton.jit
+def _round_significand(x, fraction_bits: tl.constexpr, least_exponent: tl.constexpr):
+    """Float32 `x` rounded to `fraction_bits`, halves to even, to multiples of 2^(least_exponent - fraction_bits) at least.
+
+    The sum with 1.5 * 2^(23 - fraction_bits) times the power of two in `x` has just those bits left. |x| < 2^100.
+    """
+    exponent = x.to(tl.int32, bitcast=True) & 0x7F800000
+    exponent = tl.maximum(exponent, (least_exponent + 127) << 23)
+    shift = (exponent + (((23 - fraction_bits) << 23) + 0x400000)).to(tl.float32, bitcast=True)
+    return (x + shift) - shift
+
+
+@triton.jit
+def _to_f32_sticky(x):
+    """Float64 `x` as a float32 whose last bit is set if any bit was lost, so that a second rounding is right."""
+    y = x.to(tl.float32)
+    back = y.to(tl.float64)
+    bits = y.to(tl.int32, bitcast=True)
+    bits = tl.where(tl.abs(back) > tl.abs(x), bits - 1, bits)
+    bits = tl.where((back != x) & (x == x), bits | 1, bits)
+    return bits.to(tl.float32, bitcast=True)
+
+
+@triton.jit
+def _round_bf16(x):
+    """Float32 `x` rounded to bfloat16, halves to even, as a float32."""
+    bits = x.to(tl.int32, bitcast=True)
+    rounded = (bits + 0x7FFF + ((bits >> 16) & 1)) & -0x10000
+    return tl.where(x != x, x, rounded.to(tl.float32, bitcast=True))
+
+
+@triton.jit
+def _round_f8e4m3(x):
+    """Float32 `x` rounded to float8 e4m3, halves to even, saturated at 448, as a float32."""
+    bounded = minimum(maximum(x, -448.0), 448.0)
+    return _with_sign_of(_round_significand(bounded, 3, -6), x)
+
+
+@triton.jit
+def _round_f8e5m2(x):
+    """Float32 `x` rounded to float8 e5m2, halves to even, infinite from 61440 on, as a float32."""
+    bounded = minimum(maximum(x, -65536.0), 65536.0)
+    y = _with_sign_of(_round_significand(bounded, 2, -14), x)
+    return tl.where(tl.abs(y) == 65536.0, y * float("inf"), y)
+
+
+@triton.jit
+def round_to(x, dtype: tl.constexpr):
+    """`x` rounded once, to nearest even, to a storage type, and widened back (to float64 for that type, else float32)."""
+    if dtype == tl.float64:
+        return x.to(tl.float64)
+    elif dtype == tl.float32:
+        return x.to(tl.float32)
+    elif dtype == tl.float16:
+        return x.to(tl.float16).to(tl.float32)
+    else:
+        if x.dtype == tl.float64:
+            y = _to_f32_sticky(x)
+        else:
+            y = x
+        if dtype == tl.bfloat16:
+            return _round_bf16(y)
+        elif dtype == tl.float8e4nv:
+            return _round_f8e4m3(y)
+        else:
+            tl.static_assert(dtype == tl.float8e5, "not a storage type")
+            return _round_f8e5m2(y)
+
+
+@triton.jit
+def encode_f8e4m3(x):
+    """The bits, a uint8, of `x` rounded to float8 e4m3 (saturating at 448; NaN is 0x7F or 0xFF)."""
+    y = round_to(x, tl.float8e4nv)
+    # 2^-8 y has in float16 the same exponent field and the same leading fraction bits as y has in e4m3.
+    half = (y * 0.00390625).to(tl.float16).to(tl.int16, bitcast=True)
+    code = ((half >> 8) & 0x80) | tl.where(y != y, 0x7F, (half >> 7) & 0x7F)
+    return code.to(tl.uint8)
+
+
+@triton.jit
+def decode_f8e4m3(bits):
+    """The float32 value of float8 e4m3 `bits`, a uint8."""
+    code = bits.to(tl.int16)
+    half = ((code & 0x80) << 8) | ((code & 0x7F) << 7)
+    y = half.to(tl.int16).to(tl.float16, bitcast=True).to(tl.float32) * 256.0
+    return tl.where((code & 0x7F) == 0x7F, float("nan"), y)
+
+
+@triton.jit
+def encode_f8e5m2(x):
+    """The bits, a uint8, of `x` rounded to float8 e5m2, which is the upper byte of a float16."""
+    half = round_to(x, tl.float8e5).to(tl.float16)
+    return (half.to(tl.int16, bitcast=True) >> 8).to(tl.uint8)
+
+
+@triton.jit
+def decode_f8e5m2(bits):
+    """The float32 value of float8 e5m2 `bits`, a uint8."""
+    return (bits.to(tl.int16) << 8).to(tl.float16, bitcast=True).to(tl.float32)
+
+
+@triton.jit
+def div(x, y):
+    """The correctly rounded quotient of two floats, one of which may be a Python number."""
+    if (x + y).dtype == tl.float64:
+        return x / y
+    else:
+        return tl.div_rn(x, y)
+
+
+@triton.jit
+def _any(condition):
+    """Whether a block of bools holds a true one; a scalar is itself."""
+    if condition.type.is_block():
+        return tl.max(condition.to(tl.int32), axis=None) != 0
+    else:
+        return condition
+
+
+@triton.jit
+def _rounded_leading(x, dropped: tl.constexpr):
+    """`x` rounded to a significand with its last `dropped` bits zero."""
+    if x.dtype == tl.float64:
+        bits = (x.to(tl.int64, bitcast=True) + (1 << (dropped - 1))) & -(1 << dropped)
+        return bits.to(tl.float64, bitcast=True)
+    else:
+        bits = (x.to(tl.int32, bitcast=True) + (1 << (dropped - 1))) & -(1 << dropped)
+        return bits.to(tl.float32, bitcast=True)
+
+
+@triton.jit
+def _subtract_multiple(r, b):
+    """`r` less a multiple of b > 0 close to it: exact, within 3/4 b of zero if |r| < 2^10 b, else 2^10 times nearer at least.
+
+    The quotient is cut to 11 (24) bits and `b` into two halves, so that no product or difference is rounded.
+    """
+    if r.dtype == tl.float64:
+        far: tl.constexpr = 2.0**-900
+        quotient_dropped: tl.constexpr = 29
+        half_dropped: tl.constexpr = 27
+    else:
+        far: tl.constexpr = 2.0**-100
+        quotient_dropped: tl.constexpr = 13
+        half_dropped: tl.constexpr = 12
+    # Where the quotient would overflow, a larger multiple of b goes first.
+    for _ in tl.static_range(2):
+        b = tl.where(tl.abs(r) * far >= b, b / far, b)
+    q = round_even(_rounded_leading(div(r, b), quotient_dropped))
+    lead = _rounded_leading(b, half_dropped)
+    return (r - q * lead) - q * (b - lead)
+
+
+@triton.jit
+def _fmod(x, y):
+    """The exact remainder of x / y with the quotient truncated, as C's `fmod`."""
+    b = tl.abs(y)
+    r = _subtract_multiple(tl.abs(x), b)
+    while _any(tl.abs(r) >= b):
+        r = tl.where(tl.abs(r) >= b, _subtract_multiple(r, b), r)
+    r = tl.where(r < 0.0, r + b, r)
+    r = tl.where((b == float("inf")) & isfinite(x), tl.abs(x), r)
+    return _with_sign_of(r, x)
+
+
+@triton.jit
+def floor_mod(x, y):
+    """The remainder with the sign of `y`, as `torch.remainder`; on two integers or two floats of one type."""
+    if x.dtype.is_floating():
+        m = _fmod(x, y)
+    else:
+        m = x % y
+    return tl.where((m != 0) & ((m < 0) != (y < 0)), m + y, m)
+
+
+@triton.jit
+def floor_div(x, y):
+    """The quotient rounded down, as `torch.floor_divide`; on two integers or two floats of one type."""
+    if x.dtype.is_floating():
+        m = _fmod(x, y)
+        q = div(x - m, y)
+        q = tl.where((m != 0.0) & ((m < 0.0) != (y < 0.0)), q - 1.0, q)
+        # q is an integer but for rounding
+        down = tl.floor(q)
+        down = tl.where(q - down > 0.5, down + 1.0, down)
+        exact = div(x, y)
+        down = tl.where(q == 0.0, _with_sign_of(tl.abs(q), exact), down)
+        return tl.where(y == 0.0, exact, down)
+    else:
+        q = x // y
+        m = x - q * y
+        return tl.where((m != 0) & ((m < 0) != (y < 0)), q - 1, q)
+
+
+@triton.jit
+def uniform(seed, position):
+    """A float32 in [0, 1): Philox-4x32-10 of `position` under the 64-bit key `seed`, mapped as `tl.rand` does."""
+    position = position.to(tl.int64)
+    low = position.to(tl.uint32)
+    word, _, _, _ = tl.philox(seed, low, (position >> 32).to(tl.uint32), low * 0, low * 0)
+    return tl.uint_to_uniform_float(word)

@@ -1,0 +1,114 @@
+"""Device functions of addressing: where the elements of a tile lie in each tensor.
+
+A strided kernel walks a space of up to six dims. The last is the tile's columns; the others are flattened to its
+rows. Sizes and strides come as multiples of `UNIT` elements (16 where everything is, else 1), which tells the
+compiler what it needs for wide loads without a compilation for each shape.
+"""
+
+import triton
+import triton.language as tl
+
+GENERAL = tl.constexpr(0)
+UNIT_COLUMNS = tl.constexpr(1)
+UNIT_ROWS = tl.constexpr(2)
+ZERO_COLUMNS = tl.constexpr(3)
+
+
+@triton.jit
+def scalar(value, dtype: tl.constexpr):
+    """A run-time scalar as `dtype`: a number, or a pointer to a 0-d tensor."""
+    value = tl.to_tensor(value)
+    if value.dtype.is_ptr():
+        value = tl.load(value)
+    return value.to(dtype)
+
+
+@triton.jit
+def tile(n_rows, n_cols, UNIT: tl.constexpr, WIDE: tl.constexpr, ROWS: tl.constexpr, COLUMNS: tl.constexpr):
+    """This program's rows `[ROWS, 1]`, columns `[1, COLUMNS]`, and the mask of those inside the space."""
+    program = tl.program_id(0)
+    col_tiles = tl.cdiv(n_cols * UNIT, COLUMNS)
+    row_tile = program // col_tiles
+    col_tile = program % col_tiles
+    if WIDE:
+        row_tile = row_tile.to(tl.int64)
+        col_tile = col_tile.to(tl.int64)
+    rows = row_tile * ROWS + tl.arange(0, ROWS)[:, None]
+    cols = col_tile * COLUMNS + tl.arange(0, COLUMNS)[None, :]
+    return rows, cols, (rows < n_rows) & (cols < n_cols * UNIT)
+
+
+@triton.jit
+def coordinates(rows, cols, n1, n2, n3, n4, RANK: tl.constexpr, UNIT: tl.constexpr):
+    """The coordinates of a tile in the dims of the space, outermost first; `n1` to `n4` are inner sizes."""
+    i0 = rows
+    i1 = rows
+    i2 = rows
+    i3 = rows
+    i4 = rows
+    if RANK > 2:
+        i4 = i0 % (n4 * UNIT)
+        i0 = i0 // (n4 * UNIT)
+    if RANK > 3:
+        i3 = i0 % (n3 * UNIT)
+        i0 = i0 // (n3 * UNIT)
+    if RANK > 4:
+        i2 = i0 % (n2 * UNIT)
+        i0 = i0 // (n2 * UNIT)
+    if RANK > 5:
+        i1 = i0 % (n1 * UNIT)
+        i0 = i0 // (n1 * UNIT)
+    return i0, i1, i2, i3, i4, cols
+
+
+@triton.jit
+def offsets(at, strides, LAYOUT: tl.constexpr, RANK: tl.constexpr, UNIT: tl.constexpr):
+    """Offsets, in elements, of the coordinates `at` in a tensor of the six `strides`.
+
+    `strides[0]` belongs to the outermost dim, `strides[4]` to the innermost row dim, `strides[5]` to the
+    columns; a space of fewer dims leaves out those after the first.
+    """
+    i0, i1, i2, i3, i4, cols = at
+    if LAYOUT == UNIT_COLUMNS:
+        result = cols
+    elif LAYOUT == ZERO_COLUMNS:
+        result = cols * 0
+    else:
+        result = cols * (strides[5] * UNIT)
+    if RANK > 2:
+        if LAYOUT == UNIT_ROWS:
+            result += i4
+        else:
+            result += i4 * (strides[4] * UNIT)
+    if RANK > 3:
+        result += i3 * (strides[3] * UNIT)
+    if RANK > 4:
+        result += i2 * (strides[2] * UNIT)
+    if RANK > 5:
+        result += i1 * (strides[1] * UNIT)
+    if LAYOUT == UNIT_ROWS and RANK == 2:
+        result += i0
+    else:
+        result += i0 * (strides[0] * UNIT)
+    return result
+
+
+@triton.jit
+def step(index, stride):
+    """The offset of gathered positions, in elements, with 64 bits."""
+    return index.to(tl.int64) * stride
+
+
+@triton.jit
+def inside(index, size):
+    """Whether gathered positions are inside a dim."""
+    return (index >= 0) & (index < size)
+
+
+@triton.jit
+def nibble(bytes, position, SIGNED: tl.constexpr):
+    """The 4-bit integers at `position` of the bytes that hold them, low nibble first, as i32."""
+    value = (bytes.to(tl.int32) >> ((position & 1) * 4).to(tl.int32)) & 15
+    if SIGNED:
+        value = (value ^ 8) - 8
+    return value

@@ -1,0 +1,138 @@
+"""Correct float conversions for Triton's interpreter, which truncates f32 to bf16 and f8, and reads f8 NaNs as numbers.
+
+`install()` replaces the interpreter's conversions by rounding to nearest even, as GPUs do it: f8 saturates (the
+`satfinite` of `cvt.rn.satfinite.e4m3x2.f32` and `cvt.rn.satfinite.e5m2x2.f32`). It raises `RuntimeError` where
+Triton's internals are not the ones it knows, rather than leave wrong conversions in place.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import torch
+import triton.language as tl
+from triton.runtime import interpreter
+
+# How the interpreter stores a type that NumPy lacks, as torch reads those bits, and the torch type that they are.
+_STORED_AS: dict[str, tuple[Any, Any, torch.dtype]] = {
+    "bf16": (np.uint16, np.int16, torch.bfloat16),
+    "fp8e4nv": (np.uint8, np.uint8, torch.float8_e4m3fn),
+    "fp8e5": (np.uint8, np.uint8, torch.float8_e5m2),
+}
+_LARGEST = {"fp8e4nv": 448.0, "fp8e5": 57344.0}
+_PLAIN = {"fp16": np.float16, "fp32": np.float32, "fp64": np.float64}
+_PARAMETERS = {
+    "_convert_float": ["input", "input_dtype", "output_dtype", "rounding_mode"],
+    "cast_impl": ["self", "src", "dst_type"],
+}
+
+_FLOATS = {*_STORED_AS, *_PLAIN}
+
+Array = np.ndarray[Any, np.dtype[Any]]
+
+
+def install() -> None:
+    """Patches the interpreter of this process; a second call changes nothing."""
+    if getattr(interpreter, "_rounds_to_nearest_even", False):
+        return
+    _require_known_internals()
+    original = interpreter._convert_float
+    interpreter._convert_float = _convert_float(original)
+    interpreter.InterpreterBuilder.cast_impl = _cast_impl(interpreter.InterpreterBuilder.cast_impl)
+    interpreter._rounds_to_nearest_even = True
+    _require_rounding()
+
+
+def to_f64(data: Array, name: str) -> Array:
+    """Numbers of the Triton type `name`, as the interpreter stores them, as f64."""
+    if name not in _STORED_AS:
+        return data.astype(np.float64)
+    _, bits, dtype = _STORED_AS[name]
+    view: Array = data.view(bits)
+    wide: Array = torch.from_numpy(np.ascontiguousarray(view)).view(dtype).to(torch.float64).numpy()
+    return wide
+
+
+def from_f64(numbers: Array, name: str) -> Array:
+    """f64 numbers rounded to the Triton type `name`, to nearest even, as the interpreter stores them."""
+    if name not in _STORED_AS:
+        with np.errstate(over="ignore"):
+            plain: Array = numbers.astype(_PLAIN[name])
+        return plain
+    stored, bits, dtype = _STORED_AS[name]
+    if name in _LARGEST:
+        numbers = np.clip(numbers, -_LARGEST[name], _LARGEST[name])
+    narrow = torch.from_numpy(_rounded_to_odd(numbers)).to(dtype)
+    data: Array = narrow.view(torch.int16 if name == "bf16" else torch.uint8).numpy().view(stored)
+    return data
+
+
+def _rounded_to_odd(numbers: Array) -> Array:
+    """f64 to f32 so that a second rounding, to a narrower type, is right: an inexact result gets an odd last bit."""
+    with np.errstate(over="ignore"):
+        near = np.atleast_1d(numbers.astype(np.float32))
+    toward = np.where(near > numbers, np.float32(-np.inf), np.float32(np.inf))
+    even = (near.view(np.int32) & 1) == 0
+    inexact = (near != numbers) & np.isfinite(near)
+    odd: Array = np.where(inexact & even, np.nextafter(near, toward), near)
+    return np.reshape(odd, numbers.shape)
+
+
+def _convert_float(original: Callable[..., Array]) -> Callable[..., Array]:
+    toward_zero = interpreter._ir.ROUNDING_MODE.RTZ
+
+    def convert(
+        input: Array, input_dtype: tl.dtype, output_dtype: tl.dtype, rounding_mode: Any
+    ) -> Array:
+        if {input_dtype.name, output_dtype.name} <= _FLOATS and rounding_mode != toward_zero:
+            return from_f64(to_f64(input, input_dtype.name), output_dtype.name)
+        return original(input, input_dtype, output_dtype, rounding_mode)
+
+    return convert
+
+
+def _cast_impl(original: Callable[..., Any]) -> Callable[..., Any]:
+    """The cast of the interpreter's builder; of bf16 it casts the bits, unless the other type is f32."""
+
+    def cast(self: Any, src: Any, dst_type: Any) -> Any:
+        source, target = src.dtype.scalar, dst_type.scalar
+        if target.name in _FLOATS and source.name != target.name:
+            return interpreter.TensorHandle(
+                from_f64(to_f64(src.data, source.name), target.name), target
+            )
+        if source.name in _STORED_AS and source.name != target.name:
+            src = interpreter.TensorHandle(to_f64(src.data, source.name), tl.float64)
+        return original(self, src, dst_type)
+
+    return cast
+
+
+def _require_known_internals() -> None:
+    builder = getattr(interpreter, "InterpreterBuilder", None)
+    for owner, name in ((interpreter, "_convert_float"), (builder, "cast_impl")):
+        function = getattr(owner, name, None)
+        found = list(inspect.signature(function).parameters) if callable(function) else None
+        if found != _PARAMETERS[name]:
+            raise RuntimeError(
+                f"triton.runtime.interpreter has no {name}({', '.join(_PARAMETERS[name])}) but {found}: "
+                "its conversions cannot be corrected; adapt tests/_interpreter.py to this Triton"
+            )
+
+
+def _require_rounding() -> None:
+    """Converts numbers whose neighbours are known through the interpreter's own entry points."""
+    builder = interpreter.interpreter_builder
+    source = interpreter.TensorHandle(
+        np.array([1.01171875, 3.4e38, np.nan], dtype=np.float32), tl.float32
+    )
+    bits = builder.create_fp_trunc(source, tl.bfloat16).data.tolist()[:2]
+    octets = builder.create_fp_to_fp(
+        source, tl.float8e4nv, interpreter._ir.ROUNDING_MODE.RTNE
+    ).data.tolist()
+    if bits != [0x3F82, 0x7F80] or octets[:2] != [0x38, 0x7E] or octets[2] & 0x7F != 0x7F:
+        raise RuntimeError(
+            f"the interpreter still does not round to nearest even: {bits}, {octets}"
+        )

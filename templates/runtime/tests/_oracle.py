@@ -1,0 +1,92 @@
+"""The arithmetic of the property tests: write the formula with these names, and get what a kernel may give for it.
+
+    from ._oracle import exact, scalar, sigmoid
+
+    def swish(x, beta):
+        x, beta = exact(x), scalar(beta, "f32")
+        return x * sigmoid(beta * x)
+
+The result, a `Value`, holds the formula's f64 evaluation and, for each element, the interval of what a kernel may
+give whose every step keeps its bound (see `_values.py` and `_functions.py`). `_check.py` compares a kernel's output
+with it. Dims are matched by name with `align`; from there on, PyTorch's broadcasting holds.
+`abs`, `round`, `min`, `max`, `not`, `and`, `or` are `absolute`, `round_half_even`, `minimum`, `maximum`,
+`logical_not`, `&`, `|`.
+"""
+
+from __future__ import annotations
+
+from ._functions import (
+    absolute,
+    cast,
+    ceil,
+    clamp,
+    cos,
+    erf,
+    erfc,
+    exp,
+    exp2,
+    expm1,
+    floor,
+    fma,
+    isfinite,
+    isinf,
+    isnan,
+    log,
+    log1p,
+    log2,
+    maximum,
+    minimum,
+    round_half_even,
+    rsqrt,
+    sigmoid,
+    sign,
+    sin,
+    sqrt,
+    tanh,
+    trunc,
+    where,
+)
+from ._leaves import align, exact, exact_nibbles, gather, index, scalar
+from ._values import Value, equal, logical_not, power
+
+__all__ = [
+    "Value",
+    "absolute",
+    "align",
+    "cast",
+    "ceil",
+    "clamp",
+    "cos",
+    "equal",
+    "erf",
+    "erfc",
+    "exact",
+    "exact_nibbles",
+    "exp",
+    "exp2",
+    "expm1",
+    "floor",
+    "fma",
+    "gather",
+    "index",
+    "isfinite",
+    "isinf",
+    "isnan",
+    "log",
+    "log1p",
+    "log2",
+    "logical_not",
+    "maximum",
+    "minimum",
+    "power",
+    "round_half_even",
+    "rsqrt",
+    "scalar",
+    "sigmoid",
+    "sign",
+    "sin",
+    "sqrt",
+    "tanh",
+    "trunc",
+    "where",
+]
