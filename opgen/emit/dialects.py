@@ -12,6 +12,7 @@ from fractions import Fraction
 
 from opgen.dtypes import DType
 from opgen.emit.exprs import ATOM, UNARY, Dialect, Text
+from opgen.emit.variants import is_generic
 from opgen.ir.nodes import Element, Number
 
 
@@ -70,7 +71,7 @@ def _triton_cast(text: Text, source: DType, element: Element) -> Text:
     if target.is_bool:
         return text if source.is_bool else Text(f"{text.within(1)} != 0", 0)
     if target.is_float:
-        name = element.variable or f"tl.{target.triton}"
+        name = element.variable if is_generic(element) else f"tl.{target.triton}"
         value = text if source.is_float else Text(f"{text.within(ATOM)}.to(tl.{target.compute_triton})")
         return Text(f"rt.round_to({value.code}, {name})")
     if source.is_float:

@@ -76,7 +76,7 @@ class Printer:
         uses = _uses(self.graph)
         for ref, value in enumerate(self.graph.values):
             text = self._text(ref, value)
-            if self._has_own_line(value, uses[ref]):
+            if not text.code.isidentifier() and self._has_own_line(value, uses[ref]):
                 name = self.names.fresh(value.name) if value.name else self.names.numbered("t")
                 self.lines.append(f"{name} = {text.code}")
                 text = Text(name)
@@ -134,7 +134,7 @@ class Printer:
         return Text(f"{first} {spelling} {second}", strength)
 
     def _call(self, function: str, args: tuple[Ref, ...]) -> Text:
-        if function in self.dialect.takes_numbers:
+        if function in self.dialect.takes_numbers and self._has_typed(args):
             texts = [self._texts[ref].code for ref in args]
         else:
             texts = [self.alone(ref) for ref in args]
@@ -144,6 +144,12 @@ class Printer:
                 code = f"{function}({code}, {other})"
             return Text(code)
         return Text(f"{function}({', '.join(texts)})")
+
+    def _has_typed(self, args: tuple[Ref, ...]) -> bool:
+        """Whether some operand gives its type to the plain numbers beside it; a choice's condition does not."""
+        dtype = self.graph.values[args[-1]].type.dtype
+        values = [self.graph.values[ref] for ref in args]
+        return any(value.type.dtype == dtype and not isinstance(value.node, Literal) for value in values)
 
 
 def _uses(graph: Graph) -> Mapping[Ref, int]:

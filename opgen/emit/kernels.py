@@ -10,6 +10,7 @@ from opgen.emit.contexts import KernelContext
 from opgen.emit.dialects import TRITON, number_text
 from opgen.emit.exprs import Printer, Text
 from opgen.emit.names import RESERVED, Names
+from opgen.emit.variants import is_f8, is_generic, is_loaded_as_computed, specialised
 from opgen.ir.nodes import (
     Cast,
     Const,
@@ -75,6 +76,7 @@ def kernel_context(
 ) -> KernelContext:
     """The words of one kernel of one variant; `stem` begins the names of its functions."""
     part = plan.parts[variant]
+    op = specialised(op, variant)
     kernel = _Kernel(op, plan, Names(RESERVED | _KERNEL_NAMES))
     used = _used(kernel, part.graph.values, part.graph.stores)
     printer = Printer(part.graph, TRITON, kernel.names, _Leaves(kernel, launch).text)
@@ -90,7 +92,7 @@ def kernel_context(
     dense = module_names.fresh(f"{stem}_dense")
     strided = module_names.fresh(f"{stem}_strided")
     unspecialised = len(scalars) + len(integers)
-    given = [launch.of[name] for name in used.tensors + used.scalars]
+    given = [_given(op, name, launch) for name in used.tensors] + [launch.of[name] for name in used.scalars]
     return KernelContext(
         formula=formula,
         formula_doc=_formula_doc(op, part.graph.stores),
@@ -130,6 +132,13 @@ def kernel_context(
             *(launch.of[name] for name in used.consts),
         ),
     )
+
+
+def _given(op: Op, name: str, launch: LaunchNames) -> str:
+    """A tensor as the launcher passes it on."""
+    item = next(one for one in (*op.tensors, *op.results) if one.name == name)
+    own = launch.of[name]
+    return f"rt.as_bytes({own})" if is_f8(item.element.dtype) else own
 
 
 @dataclass(frozen=True)
@@ -281,9 +290,9 @@ def size_text(dim: Dim, sizes: str) -> str:
 def _widened(load: str, element: Element) -> str:
     """A loaded value in its compute type."""
     dtype = element.dtype
-    if dtype.is_compute and (element.variable is None or not dtype.is_float):
-        return load
-    return f"{load}.to(tl.{dtype.compute_triton})"
+    if is_f8(dtype):
+        return f"rt.decode_{dtype.name}({load})"
+    return load if is_loaded_as_computed(element) else f"{load}.to(tl.{dtype.compute_triton})"
 
 
 def _loads(kernel: _Kernel, *, dense: bool) -> list[str]:
@@ -338,11 +347,9 @@ def _stores(kernel: _Kernel, stores: tuple[Store, ...], results: list[str], *, d
 
 def _narrowed(name: str, pointer: str, element: Element) -> str:
     """A value as it is stored."""
-    if element.dtype.name == "f8e4m3":
-        return f"rt.to_f8e4m3({name})"
-    if element.dtype.is_compute and element.variable is None:
-        return name
-    return f"{name}.to({pointer}.dtype.element_ty)"
+    if is_f8(element.dtype):
+        return f"rt.encode_{element.dtype.name}({name})"
+    return name if is_loaded_as_computed(element) else f"{name}.to({pointer}.dtype.element_ty)"
 
 
 def _result_names(kernel: _Kernel, stores: tuple[Store, ...]) -> list[str]:
@@ -400,6 +407,6 @@ def _is_never_dense(op: Op, plan: ElementwisePlan) -> bool:
 
 
 def uses_type(values: tuple[Value, ...]) -> list[str]:
-    """The type variables to which a body casts, sorted."""
+    """The type variables to which a body casts and whose types share it, sorted."""
     elements = [value.type.element for value in values if isinstance(value.node, Cast)]
-    return sorted({element.variable for element in elements if element.variable})
+    return sorted({element.variable for element in elements if element.variable and is_generic(element)})

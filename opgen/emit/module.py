@@ -15,7 +15,7 @@ from opgen.emit.dialects import number_text
 from opgen.emit.documentation import function_doc, module_doc
 from opgen.emit.kernels import LaunchNames, kernel_context
 from opgen.emit.names import MODULE_NAMES, Names
-from opgen.emit.reference import reference_lines
+from opgen.emit.reference import is_variant, reference_lines
 from opgen.emit.tables import configs, declaration, quoted, walk
 from opgen.ir.nodes import Op, Param, ScalarParam, TensorParam
 from opgen.plan.model import Plan
@@ -155,26 +155,11 @@ def _reference(
         if number == len(op.variants) - 1:
             lines += body
             continue
-        lines.append(f"if {_is_variant(op, variant.choices, names)}:")
+        lines.append(f"if {is_variant(op, variant, names)}:")
         lines += [f"    {line}" for line in body]
     count = len(op.results) + sum(tensor.inout for tensor in op.tensors)
     returns = "torch.Tensor" if count == 1 else f"tuple[{', '.join(['torch.Tensor'] * count)}]"
     return ReferenceContext(name, tuple(parameters), returns, tuple(lines))
-
-
-def _is_variant(op: Op, choices: tuple[tuple[DType, ...], ...], names: dict[str, str]) -> str:
-    """A condition that tells a variant by the types of the tensors."""
-    owners = []
-    for variable in op.variables:
-        owner = next(
-            one for one in op.tensors if one.element.variable == variable.name and not one.optional
-        )
-        owners.append(f"{names[owner.name]}.dtype")
-    if len(owners) == 1:
-        types = ", ".join(f"torch.{choice[0].torch}" for choice in choices)
-        return f"{owners[0]} in ({types},)"
-    types = ", ".join("(" + ", ".join(f"torch.{dtype.torch}" for dtype in choice) + ")" for choice in choices)
-    return f"({', '.join(owners)}) in ({types},)"
 
 
 def _operator(op: Op, name: str) -> OperatorContext:

@@ -8,6 +8,7 @@ from opgen.dtypes import DTYPES
 from opgen.emit.dialects import TORCH, number_text
 from opgen.emit.exprs import Printer, Text
 from opgen.emit.names import RESERVED, Names
+from opgen.emit.variants import is_loaded_as_computed, specialised
 from opgen.ir.nodes import (
     Cast,
     Const,
@@ -25,6 +26,7 @@ from opgen.ir.nodes import (
     Size,
     TensorParam,
     Value,
+    Variant,
 )
 from opgen.ir.passes.partition import operands, target_dims
 
@@ -49,6 +51,7 @@ def texts(dims: tuple[Dim, ...]) -> str:
 
 def reference_lines(op: Op, variant: int, names: dict[str, str], operator: str) -> tuple[str, ...]:
     """The body of the reference for one variant; `names` are its parameters, `operator` the declaration's name."""
+    op = specialised(op, variant)
     graph = op.variants[variant].graph
     space = whole_space(op)
     local = Names(RESERVED | _LOCALS | set(names.values()) | {variable.name for variable in op.variables})
@@ -126,12 +129,12 @@ def _read_text(tensor: TensorParam, name: str, space: tuple[Dim, ...]) -> str:
     text = name
     if dtype.is_packed:
         text = f"rt.eager.unpack({text}, signed={dtype.lowest < 0})"
-    elif not (dtype.is_compute and (tensor.element.variable is None or not dtype.is_float)):
+    elif not is_loaded_as_computed(tensor.element):
         text = f"{text}.to(torch.{dtype.compute_torch})"
-    return text if _is_aligned(tensor.dims, space) else f"rt.eager.align({text}, {texts(tensor.dims)}, {texts(space)})"
+    return text if is_aligned(tensor.dims, space) else f"rt.eager.align({text}, {texts(tensor.dims)}, {texts(space)})"
 
 
-def _is_aligned(dims: tuple[Dim, ...], space: tuple[Dim, ...]) -> bool:
+def is_aligned(dims: tuple[Dim, ...], space: tuple[Dim, ...]) -> bool:
     """Whether PyTorch's broadcasting from the right already lines the dims up."""
     named = tuple(dim for dim in dims if not dim.is_ellipsis)
     whole = tuple(dim for dim in space if not dim.is_ellipsis)
@@ -169,9 +172,8 @@ class _Leaves:
                 text = (
                     f"rt.eager.gather({self.names[name]}, {texts(tensor.dims)}, {texts(self.space)}, {{{given}}})"
                 )
-                dtype = tensor.element.dtype
-                exact = dtype.is_compute and (tensor.element.variable is None or not dtype.is_float)
-                return Text(text if exact else f"{text}.to(torch.{dtype.compute_torch})")
+                exact = is_loaded_as_computed(tensor.element)
+                return Text(text if exact else f"{text}.to(torch.{tensor.element.dtype.compute_torch})")
             case _:
                 raise AssertionError(f"no leaf: {value.node}")
 
@@ -187,7 +189,7 @@ def _finished(op: Op, graph: Graph, target: str, ref: Ref, text: str, space: tup
     atom = text if text.isidentifier() or text.endswith(")") and text.startswith("rt.") else f"({text})"
     if element.dtype.name == "f8e4m3":
         stored = f"rt.eager.cast({text}, torch.float8_e4m3fn)"
-    elif element.dtype.is_compute and element.variable is None:
+    elif is_loaded_as_computed(element):
         stored = text
     else:
         stored = f"{atom}.to({element.variable or f'torch.{element.dtype.torch}'})"
@@ -222,3 +224,19 @@ def _fills(op: Op, graph: Graph, ref: Ref, space: tuple[Dim, ...]) -> bool:
     carried = {dim for tensor in tensors if tensor.name in reads and not tensor.optional for dim in tensor.dims}
     leading = all(tensor.name in reads for tensor in tensors if tensor.dims[0].is_ellipsis)
     return set(space) <= carried and leading
+
+
+def is_variant(op: Op, variant: Variant, names: dict[str, str]) -> str:
+    """A condition that tells a variant by the types of its tensors, whose names in the code are `names`."""
+    choices = variant.choices
+    owners = []
+    for variable in op.variables:
+        owner = next(
+            one for one in op.tensors if one.element.variable == variable.name and not one.optional
+        )
+        owners.append(f"{names[owner.name]}.dtype")
+    if len(owners) == 1:
+        types = ", ".join(f"torch.{choice[0].torch}" for choice in choices)
+        return f"{owners[0]} in ({types},)"
+    types = ", ".join("(" + ", ".join(f"torch.{dtype.torch}" for dtype in choice) + ")" for choice in choices)
+    return f"({', '.join(owners)}) in ({types},)"

@@ -113,7 +113,7 @@ def _store(
     uncovered = dim_rules.missing(context.dims(operand), dims)
     for dim in uncovered:
         carries = dim_rules.listed(context.dims(operand))
-        message = f"`{name}` is {dim_rules.listed(dims)} and lacks the dim `{dim}` of its value, {carries}"
+        message = f"`{name}` has {dim_rules.listed(dims)} and lacks the dim `{dim}` of its value, {carries}"
         advice = "reduce the value over it, or declare the result with it"
         context.error("OPG604", message, operand.span, advice)
     dtype = _stored_type(context, name, element, operand)

@@ -124,8 +124,6 @@ def _variable_types(head: _Declaration, variable: ast.TypeVariable) -> tuple[DTy
             head.diagnostics.error("OPG305", f"`{name.text}` is listed twice", name.span)
         else:
             types.append(dtype)
-    if not variable.types:
-        head.diagnostics.error("OPG306", f"`{variable.name.text}` stands for no type", variable.span)
     return tuple(types) or (F32,)
 
 
@@ -137,7 +135,8 @@ def _element(head: _Declaration, name: ast.Name) -> Element | None:
     # A variable that was refused is not reported again.
     if name.text not in [variable.name.text for variable in head.op.variables]:
         known = (*DTYPES, *head.variables)
-        advice = did_you_mean(name.text, known) or f"declare it: `for {name.text} in {{f16, bf16}}`"
+        declaration = f"declare it: `for {name.text} in {{f16, bf16}}`" if name.text.isupper() else None
+        advice = did_you_mean(name.text, known) or declaration
         head.diagnostics.error("OPG304", f"unknown type `{name.text}`", name.span, help=advice)
     return None
 
@@ -276,10 +275,6 @@ def _dims(head: _Declaration, type_: ast.TensorType) -> tuple[Dim, ...] | None:
         known = dim_rules.find(dims, dim)
         if dim.is_ellipsis and position > 0:
             head.diagnostics.error("OPG330", "`...` stands first, and once", ref.span)
-        elif isinstance(ref, ast.FixedDim) and ref.size < 1:
-            head.diagnostics.error("OPG331", "an integer dim is positive", ref.span)
-        elif isinstance(ref, ast.NamedDim) and min(ref.times, ref.over) < 1:
-            head.diagnostics.error("OPG331", "the number of a scaled dim is positive", ref.span)
         elif known is not None:
             same = f"`{dim}` occurs twice" if known == dim else f"`{known}` and `{dim}` occur"
             advice = _unequal_names(dim)

@@ -76,5 +76,6 @@ def _covers(carrier: Sequence[Dim], dim: Dim) -> bool:
 
 
 def listed(dims: Iterable[Dim]) -> str:
-    """Dims as text: `[M, K]`."""
-    return f"[{', '.join(map(str, dims))}]"
+    """Dims as text: `[M, K]`, or "no dims"."""
+    text = ", ".join(map(str, dims))
+    return f"[{text}]" if text else "no dims"

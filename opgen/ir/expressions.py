@@ -8,7 +8,7 @@ from dataclasses import replace
 from opgen.dtypes import DTYPES, Kind
 from opgen.ir import numbers
 from opgen.ir.context import Computed, Context, Folded, Frame, Operand
-from opgen.ir.functions import report_unknown_function
+from opgen.ir.functions import parts, report_unknown_function
 from opgen.ir.nodes import Cast, Dim, Element, Literal, Number, Ref
 from opgen.ir.numbers import FoldError
 from opgen.ir.reads import gather, position, random, reference
@@ -117,7 +117,8 @@ def _function_call(context: Context, call: ast.Call, args: Sequence[Operand]) ->
 
 def _report_arity(context: Context, call: ast.Call, wanted: str, help: str | None = None) -> None:
     plural = "" if wanted == "1" else "s"
-    message = f"`{call.callee.text}` takes {wanted} argument{plural}, and {len(call.args)} were given"
+    given = f"{len(call.args)} {'was' if len(call.args) == 1 else 'were'} given"
+    message = f"`{call.callee.text}` takes {wanted} argument{plural}, and {given}"
     context.error("OPG421", message, call.span, help)
 
 
@@ -255,8 +256,9 @@ def _expanded(
 
 def constant(context: Context, expr: ast.Expr, what: str) -> Folded | None:
     """The literal that an expression without names folds to; None after a mistake (reported), `what` naming it."""
-    operand = lower(context, expr)
-    if operand is None or isinstance(operand, Folded):
-        return operand
-    context.error("OPG412", f"{what} must be a constant", expr.span)
-    return None
+    named = next((part for part in parts(expr) if isinstance(part, (ast.Reference, ast.Gather, ast.Position))), None)
+    operand = None if named is not None else lower(context, expr)
+    if named is not None or isinstance(operand, Computed):
+        context.error("OPG412", f"{what} must be a constant", expr.span if named is None else named.span)
+        return None
+    return operand

@@ -75,8 +75,6 @@ def _case_sizes(
             continue
         if dim in sizes:
             diagnostics.error("OPG621", f"`{dim}` is given twice in `{case.label.text}`", size.span)
-        elif size.value < 0:
-            diagnostics.error("OPG622", "a size is not negative", size.span)
         elif (divisor := _divisor(signature, dim)) and size.value % divisor:
             message = (
                 f"`{dim}` = {size.value} is not a multiple of {divisor}, which `{dim} / {divisor}` asks for"
@@ -321,7 +319,7 @@ def _size_range(context: Context, entry: ast.SizeRange) -> SizeRange | None:
     dim = _plain_dim(context.signature, context.diagnostics, entry.dim)
     if dim is None:
         return None
-    if entry.low < 0 or entry.low > entry.high:
-        context.error("OPG643", "sizes go from 0 or more up to a larger one", entry.span)
+    if entry.low > entry.high:
+        context.error("OPG643", "this range is empty", entry.span)
         return None
     return SizeRange(dim, entry.low, entry.high)

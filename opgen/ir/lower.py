@@ -101,7 +101,8 @@ class _Lowering:
         finally:
             for diagnostic in self.found.found:
                 self.diagnostics.add(diagnostic)
-        if self.found.has_errors:
+        # A mistake in a function that the op calls counts too.
+        if self.diagnostics.has_errors:
             return None
         verify_op(op)
         return op
@@ -132,7 +133,8 @@ class _Lowering:
             statements=tuple(_statement_text(assign) for assign in self._statements(ast.Assign)),
             span=op.name.span,
         )
-        self._warn_of_unused(signature)
+        if not self.found.has_errors:
+            self._warn_of_unused(signature)
         return lowered
 
     def _statements(self, kind: type[_Statement]) -> tuple[_Statement, ...]:

@@ -70,9 +70,8 @@ def _check_reduced(
         elif dim not in carried:
             near = dim_rules.find(carried, dim)
             advice = f"it carries `{near}`: `{kind}[{near}](…)`" if near is not None else None
-            here = dim_rules.listed(carried) if carried else "no dims"
             context.error(
-                "OPG511", f"the value reduced over `{dim}` does not carry it: it has {here}", span, advice
+                "OPG511", f"the value reduced over `{dim}` does not carry it: it has {dim_rules.listed(carried)}", span, advice
             )
         else:
             continue

@@ -10,16 +10,15 @@ from __future__ import annotations
 
 import unicodedata
 from collections.abc import Callable
-from dataclasses import dataclass
 from itertools import pairwise
 from typing import Final
 
 from opgen.diagnostics import Diagnostic, Note
-from opgen.source import Source, Span
+from opgen.source import Span
+from opgen.syntax.expected import in_words, listed
 from opgen.syntax.pieces import reserved_word
+from opgen.syntax.place import CLOSERS, Place, innermost, open_brackets
 from opgen.syntax.tokens import Kind, Token, starts_line
-
-_CLOSERS: Final = {"(": ")", "[": "]", "{": "}"}
 
 # What is not a construct here, and what to write instead.
 _FOREIGN_WORDS: Final[dict[str, tuple[str, str]]] = {
@@ -57,58 +56,6 @@ _LOOK_ALIKES: Final = {
     "“": '"', "”": '"', "„": '"', "‘": '"', "’": '"',
     "，": ",", "；": ";", "：": ":", "（": "(", "）": ")", "＝": "=",
 }  # fmt: skip
-
-
-@dataclass(frozen=True)
-class Place:
-    """Where the parser stopped: the tokens before, the one it refused (None at the end), the ones behind.
-
-    `expected` holds what could have come: the text of a word or mark, or the name of a terminal such
-    as `NUMBER`.
-    """
-
-    source: Source
-    before: tuple[Token, ...]
-    here: Token | None
-    after: tuple[Token, ...]
-    end: int
-    expected: frozenset[str]
-
-    def span(self, token: Token) -> Span:
-        return Span(self.source, token.start, token.end)
-
-    @property
-    def here_span(self) -> Span:
-        """The refused token, or the last one where the text ends too early."""
-        if self.here is not None:
-            return self.span(self.here)
-        return self.span(self.before[-1]) if self.before else Span(self.source, self.end, self.end)
-
-    @property
-    def here_as_tuple(self) -> tuple[Token, ...]:
-        return () if self.here is None else (self.here,)
-
-    @property
-    def text(self) -> str:
-        return self.here.text if self.here is not None else ""
-
-    @property
-    def previous(self) -> str:
-        return self.before[-1].text if self.before else ""
-
-    @property
-    def following(self) -> str:
-        return self.after[0].text if self.after else ""
-
-
-def place(
-    source: Source, tokens: tuple[Token, ...], offset: int, end: int, expected: frozenset[str]
-) -> Place:
-    """The place of an offset among the tokens of a text that ends at `end`."""
-    tokens = tuple(token for token in tokens if token.kind is not Kind.COMMENT)
-    at = next((i for i, token in enumerate(tokens) if token.end > offset), len(tokens))
-    here = tokens[at] if at < len(tokens) else None
-    return Place(source, tokens[:at], here, tokens[at + 1 :], end, expected)
 
 
 def explain(at: Place) -> Diagnostic:
@@ -199,7 +146,7 @@ def _reserved_name(at: Place) -> Diagnostic | None:
 def _foreign_word(at: Place) -> Diagnostic | None:
     # A few words back: `lambda z: z` is refused only behind its last name.
     for token in (*at.here_as_tuple, *reversed(at.before[-4:])):
-        is_header = token.text == "for" and _innermost(at) != "op"
+        is_header = token.text == "for" and innermost(at) != "op"
         if token.kind is Kind.WORD and token.text in _FOREIGN_WORDS and not is_header:
             message, advice = _FOREIGN_WORDS[token.text]
             return Diagnostic("OPG012", message, at.span(token), help=advice)
@@ -212,7 +159,7 @@ def _foreign_word(at: Place) -> Diagnostic | None:
 
 def _no_statement(at: Place) -> Diagnostic | None:
     """A word that only a statement could start with, and that starts none."""
-    if not at.before or not {":", "="} <= at.expected or _innermost(at) != "op":
+    if not at.before or not {":", "="} <= at.expected or innermost(at) != "op":
         return None
     word = at.before[-1]
     if starts_line(at.source.text, word.start):
@@ -225,7 +172,7 @@ def _no_statement(at: Place) -> Diagnostic | None:
 
 
 def _no_type(at: Place) -> Diagnostic | None:
-    opened = _open_brackets(at)
+    opened = open_brackets(at)
     if at.expected != {":"} or not opened or opened[-1].text != "(":
         return None
     message, advice = f"`{at.previous}` has no type", f"write `{at.previous}: T[…]`"
@@ -251,10 +198,10 @@ def _equals(at: Place) -> Diagnostic | None:
 
 def _semicolon(at: Place) -> Diagnostic | None:
     if at.text == ";":
-        advice = "leave it out" if _innermost(at) in (None, "op") else "write `,`"
+        advice = "leave it out" if innermost(at) in (None, "op") else "write `,`"
         message = "`;` only separates the entries of `test`"
         return Diagnostic("OPG012", message, at.here_span, help=advice)
-    if at.text == "," and _innermost(at) == "test":
+    if at.text == "," and innermost(at) == "test":
         message = "the entries of `test` are separated by `;`"
         return Diagnostic("OPG012", message, at.here_span)
     return None
@@ -264,7 +211,7 @@ def _result_list(at: Place) -> Diagnostic | None:
     """Results without parentheses, without a name or without brackets."""
     if not any(token.text == "->" for token in at.before[-12:]):
         return None
-    if at.text == "," and not _open_brackets(at):
+    if at.text == "," and not open_brackets(at):
         message, advice = "several results stand in parentheses", "write `-> (y: T[M], z: T[N])`"
         return Diagnostic("OPG012", message, at.here_span, help=advice)
     if at.text == "[" and len(at.before) > 1 and at.before[-2].text == "->":
@@ -304,32 +251,10 @@ def _fn_shape(at: Place) -> Diagnostic | None:
 # --- brackets -------------------------------------------------------------------------------------
 
 
-def _open_brackets(at: Place) -> list[Token]:
-    """The brackets still open before the place, outermost first."""
-    opened: list[Token] = []
-    for token in at.before:
-        if token.text in _CLOSERS:
-            opened.append(token)
-        elif opened and token.text == _CLOSERS[opened[-1].text]:
-            opened.pop()
-    return opened
-
-
-def _innermost(at: Place) -> str | None:
-    """The word that opened the innermost braces: `op`, `test`, `sizes` or `tile`."""
-    braces = [token for token in _open_brackets(at) if token.text == "{"]
-    if not braces:
-        return None
-    before = [token.text for token in at.before if token.start < braces[-1].start]
-    if len(braces) == 1:
-        return "op"
-    return next((word for word in reversed(before) if word in ("test", "sizes", "tile")), None)
-
-
 def _bracket(at: Place) -> Diagnostic | None:
-    opened = _open_brackets(at)
-    closers = [_CLOSERS[token.text] for token in opened]
-    if at.text in _CLOSERS.values() and at.text not in closers:
+    opened = open_brackets(at)
+    closers = [CLOSERS[token.text] for token in opened]
+    if at.text in CLOSERS.values() and at.text not in closers:
         if not opened or opened[-1].text == "{":
             return Diagnostic("OPG004", f"`{at.text}` closes nothing", at.here_span)
         message = f"`{at.text}` does not close `{opened[-1].text}`"
@@ -350,7 +275,7 @@ def _starts_something(at: Place) -> bool:
 
 
 def _never_closed(at: Place, opener: Token) -> Diagnostic:
-    closer = _CLOSERS[opener.text]
+    closer = CLOSERS[opener.text]
     where = "before this" if at.here is not None else "behind this"
     note = Note(f"`{closer}` was expected {where}", at.here_span)
     return Diagnostic("OPG004", f"`{opener.text}` is never closed", at.span(opener), notes=(note,))
@@ -363,51 +288,12 @@ def _plain(at: Place) -> Diagnostic:
     got = f"`{at.text}` does not fit here" if at.here is not None else "the item ends too early"
     if at.here is not None and at.here.kind is Kind.STRING:
         got = "a string does not fit here"
-    wanted = _wanted(at.expected)
-    message = f"{got}, expected {_listed(wanted)}" if 0 < len(wanted) <= 4 else got
+    wanted = in_words(at.expected)
+    message = f"{got}, expected {listed(wanted)}" if 0 < len(wanted) <= 4 else got
     advice = None
     if at.text == "[" and "(" in at.expected:
         advice = "there are no lists"
     return Diagnostic("OPG001", message, at.here_span, help=advice)
-
-
-def _wanted(expected: frozenset[str]) -> list[str]:
-    """What could have come, in the words of the language; whole groups first."""
-    left = set(expected)
-    wanted = []
-    for words, said in _GROUPS:
-        if words <= left:
-            left -= words | _SUBSUMED.get(said, frozenset())
-            wanted.append(said)
-    return wanted + [_SHOWN.get(text, f"`{text}`") for text in sorted(left - {"$END"})]
-
-
-_NAMES: Final = frozenset(
-    "NAME op fn use const inout require reference grad none sizes tile test tolerance".split()
-)
-_GROUPS: Final[tuple[tuple[frozenset[str], str], ...]] = (
-    (frozenset({"NUMBER", "NAME", "(", "PREFIX"}), "an expression"),
-    (frozenset({"INFIX"}), "an operator"),
-    (frozenset({"NAME"}), "a name"),
-    (frozenset({"NUMBER"}), "an integer"),
-    (frozenset({"STRING", "op"}), "`op`, `fn` or `use`"),
-    (frozenset({"STRING"}), "a string"),
-)
-_SUBSUMED: Final[dict[str, frozenset[str]]] = {
-    "an expression": _NAMES | {"+", "MINUS", "true", "false", "CONSTANT"},
-    "an operator": frozenset({"+", "MINUS", "*", "/", "|", "(", "["}),
-    "a name": _NAMES,
-    "an integer": frozenset({"MINUS"}),
-    "`op`, `fn` or `use`": frozenset({"LONG_STRING", "fn", "use"}),
-    "a string": frozenset({"LONG_STRING"}),
-}
-
-
-_SHOWN: Final = {"RANGE": "`..`", "MINUS": "`-`"}
-
-
-def _listed(wanted: list[str]) -> str:
-    return wanted[0] if len(wanted) == 1 else f"{', '.join(wanted[:-1])} or {wanted[-1]}"
 
 
 _CHECKS: Final[tuple[Callable[[Place], Diagnostic | None], ...]] = (

@@ -16,8 +16,9 @@ from opgen.resources import grammar_text
 from opgen.source import Source, Span
 from opgen.syntax import ast
 from opgen.syntax.build import items
-from opgen.syntax.mistakes import explain, place
+from opgen.syntax.mistakes import explain
 from opgen.syntax.pieces import Context
+from opgen.syntax.place import place
 from opgen.syntax.tokens import Kind, Token, scan, starts_line
 
 if TYPE_CHECKING:

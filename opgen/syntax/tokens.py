@@ -44,14 +44,14 @@ _TOKEN: Final = re.compile(
   | (?P<word>        [^\W\d]\w*)
   | (?P<mark>        \.\.\. | (?:\*\*|//|<<|>>|[=!<>+\-*/%@&|^:])= | -> | && | \|\| | \*\* | // | << | >>
                      | \.\. | [-+*/%@&|^~<>=(){}\[\],:;])
-  | (?P<unknown>     [^ \t\r\n\f])
+  | (?P<unknown>     (?!\A\ufeff)[^ \t\r\n\f])
     """,
     re.VERBOSE | re.DOTALL,
 )
 
 
 def scan(text: str) -> tuple[Token, ...]:
-    """All tokens of a text in order, comments included, white space left out."""
+    """All tokens of a text in order, comments included; white space is left out, a leading mark too."""
     found = _TOKEN.finditer(text)
     return tuple(Token(Kind(match.lastgroup), match.group(), match.start()) for match in found)
 

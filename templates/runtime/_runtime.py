@@ -27,7 +27,46 @@ from ._binding import (
     check_outputs,
 )
 from ._elementwise import Access, Config, Launch, Walk, check_written, plan, result_strides
-from ._math import *  # noqa: F403  (device functions)
+from ._math import (
+    cos,
+    erf,
+    erfc,
+    exp,
+    exp2,
+    expm1,
+    log,
+    log1p,
+    log2,
+    pow,
+    rsqrt,
+    sigmoid,
+    sin,
+    sqrt,
+    tanh,
+)
+from ._math_exact import (
+    ceil,
+    clamp,
+    decode_f8e4m3,
+    decode_f8e5m2,
+    div,
+    encode_f8e4m3,
+    encode_f8e5m2,
+    floor,
+    floor_div,
+    floor_mod,
+    isfinite,
+    isinf,
+    isnan,
+    maximum,
+    minimum,
+    round_even,
+    round_to,
+    sign,
+    to_int,
+    trunc,
+    uniform,
+)
 from ._tiles import coordinates, inside, nibble, offsets, scalar, step, tile
 
 #: Whether kernels run in Triton's interpreter, on CPU tensors.
@@ -437,6 +476,11 @@ def _single(results: tuple[Any, ...]) -> Any:
     if not results:
         return None
     return results[0] if len(results) == 1 else results
+
+
+def as_bytes(tensor: torch.Tensor | None) -> torch.Tensor | None:
+    """A tensor of one-byte elements as `uint8`: kernels decode and encode f8, which not every GPU knows."""
+    return None if tensor is None else tensor.view(torch.uint8)
 
 
 def _as_it_is(kernel: Any) -> Any:

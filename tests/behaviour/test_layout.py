@@ -21,7 +21,8 @@ RUNTIME = Path(__file__).parents[2] / "templates" / "runtime"
 
 def load(name: str) -> ModuleType:
     spec = importlib.util.spec_from_file_location(name, RUNTIME / f"{name}.py")
-    assert spec is not None and spec.loader is not None
+    assert spec is not None
+    assert spec.loader is not None
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
     return module
@@ -126,7 +127,7 @@ def test_elementwise_strides_of_symbolic_sizes(order: Ints) -> None:
 def offsets(sizes: Sequence[int], strides: Sequence[int]) -> np.ndarray:
     """Offset of each element of a strided tensor, shaped like it."""
     total: np.ndarray = np.zeros(tuple(sizes), dtype=np.int64)
-    for dim, (size, stride) in enumerate(zip(sizes, strides)):
+    for dim, (size, stride) in enumerate(zip(sizes, strides, strict=True)):
         along = [1] * len(sizes)
         along[dim] = size
         total = total + (np.arange(size) * stride).reshape(along)
@@ -135,7 +136,9 @@ def offsets(sizes: Sequence[int], strides: Sequence[int]) -> np.ndarray:
 
 def visited(sizes: Sequence[int], strides: Sequence[Sequence[int]]) -> list[Ints]:
     """The offsets that each point of an iteration space has in the operands, sorted."""
-    return sorted(zip(*(offsets(sizes, operand).ravel().tolist() for operand in strides)))
+    return sorted(
+        zip(*(offsets(sizes, operand).ravel().tolist() for operand in strides), strict=True)
+    )
 
 
 @st.composite
@@ -201,7 +204,7 @@ def test_tile_dims_are_the_same_space(space: tuple[Ints, list[Ints]]) -> None:
     tiled_sizes, tiled, classes = layout.choose_tile_dims(sizes, strides)
     assert visited(tiled_sizes, tiled) == visited(sizes, strides)
     assert [s[-1] for s in tiled] == [s[-1] for s in strides]
-    for operand, kind in zip(tiled, classes):
+    for operand, kind in zip(tiled, classes, strict=True):
         inner = operand[-2] if len(operand) > 1 else None
         expected = {1: layout.UNIT_COLUMNS, 0: layout.ZERO_COLUMNS}.get(operand[-1])
         if expected is None:
@@ -353,7 +356,7 @@ def test_overlap_is_exact(first: Window, second: Window) -> None:
 @given(window, st.lists(st.integers(0, 2), min_size=3, max_size=3))
 def test_identical_views(one: Window, changes: list[int]) -> None:
     dtype, sizes, strides, offset = one
-    others = tuple(stride + change for stride, change in zip(strides, changes))
+    others = tuple(stride + change for stride, change in zip(strides, changes, strict=False))
     memory = torch.zeros(2 * ELEMENTS, dtype=dtype)
     a, b = (memory.as_strided(sizes, s, offset) for s in (strides, others))
     same = a.numel() > 0 and bool(np.all(offsets(sizes, strides) == offsets(sizes, others)))

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from opgen.diagnostics import SpecError
 from opgen.resources import grammar_text
-from opgen.source import Source
+from opgen.source import Source, Span
 from opgen.syntax import ast
 from opgen.syntax.dump import expression
 from opgen.syntax.expressions import MAX_DEPTH
@@ -43,7 +43,7 @@ def errors(text: str) -> list[tuple[str, str]]:
     return [(found.code, marked(found.span)) for found in caught.value.diagnostics]
 
 
-def marked(span: ast.Span) -> str:
+def marked(span: Span) -> str:
     return span.source.text[span.start : span.end]
 
 
@@ -251,7 +251,9 @@ def test_names_everywhere(word: str) -> None:
     ]  # fmt: skip
 
 
-@pytest.mark.parametrize("word", [*keyword.kwlist, "__debug__", "true", "false", "inf", "nan", "pi"])
+@pytest.mark.parametrize(
+    "word", [*keyword.kwlist, "__debug__", "true", "false", "inf", "nan", "pi"]
+)
 def test_reserved_words(word: str) -> None:
     text = f"op {word}({word}: {word}[{word}]) -> {word}: T[M] {{ {word} = 1 }}"
     assert errors(text) == [("OPG005", word)] * 6
@@ -309,7 +311,9 @@ def test_cut_off_specs_parse_or_are_refused(end: int) -> None:
 
 
 def test_errors_of_all_items_are_reported() -> None:
-    text = "".join(f"op f{i}(inout x: T[M]) {{ x = x $ }}\nfn g{i}(x) = x < 1 < 2\n" for i in range(5))
+    text = "".join(
+        f"op f{i}(inout x: T[M]) {{ x = x $ }}\nfn g{i}(x) = x < 1 < 2\n" for i in range(5)
+    )
     assert [code for code, _ in errors(text)] == ["OPG002", "OPG006"] * 5
 
 

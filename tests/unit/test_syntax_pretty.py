@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from opgen.diagnostics import SpecError
 from opgen.source import Source, Span
 from opgen.syntax import ast
 from opgen.syntax.layout import Group, IfBroken, Line, Nest, enclosed, joined, render
@@ -37,7 +38,9 @@ def several(part: st.SearchStrategy[Part], least: int = 0) -> st.SearchStrategy[
 
 RESERVED = {*keyword.kwlist, "true", "false", "inf", "nan", "pi"}
 words = st.sampled_from("op fn use const grad none sizes tile test tolerance x y M".split()) | (
-    st.from_regex(r"[a-z_][a-z0-9_]{0,30}", fullmatch=True).filter(lambda word: word not in RESERVED)
+    st.from_regex(r"[a-z_][a-z0-9_]{0,30}", fullmatch=True).filter(
+        lambda word: word not in RESERVED
+    )
 )
 names = st.builds(ast.Name, words, NOWHERE)
 characters = st.characters(codec="utf-8", exclude_characters="\0")
@@ -149,7 +152,11 @@ def test_no_pair_of_parentheses_can_be_left_out(expr: ast.Expr) -> None:
             start, is_call = opened.pop()
             if not is_call:
                 left_out = (
-                    text[: start.start] + " " + text[start.end : mark.start] + " " + text[mark.end :]
+                    text[: start.start]
+                    + " "
+                    + text[start.end : mark.start]
+                    + " "
+                    + text[mark.end :]
                 )
                 assert_means_something_else(left_out, expr)
 
@@ -157,8 +164,7 @@ def test_no_pair_of_parentheses_can_be_left_out(expr: ast.Expr) -> None:
 def assert_means_something_else(text: str, expr: ast.Expr) -> None:
     try:
         (item,) = parse_text(f"fn f(x) = {text}").items
-    except Exception as error:  # noqa: BLE001: a chain, or `not` behind an operator
-        assert type(error).__name__ == "SpecError"
+    except SpecError:  # a chain, or `not` behind an operator
         return
     assert isinstance(item, ast.Fn)
     assert item.body != expr

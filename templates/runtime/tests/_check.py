@@ -5,12 +5,13 @@ rounding point too. Integers and bools pass as one of the interval's; NaN passes
 the interval's sign where that is certain.
 
 A bound that could hide a lost rounding is no bound. `Report.settle` fails when
-  * more than 5 % of the elements rest on an undecided decision. Without reductions, the store to a type narrower than
-    the compute type counts as one: where both ends round to one number, a lost rounding shows;
-  * more than 5 % of the elements have wide bounds, and these are loose. Wide is more than 32 units in the last place of the
-    compute type, and for a narrower output one more of its own (half for the store, half for the interval). Loose is:
-    of the wide, decided and normal elements, none errs by more than 1/32 of its bound (1 / (8 sqrt(K)) where K terms are
-    reduced). Bound and error are both measured after the store, from the f64 evaluation;
+  * more than 5 % of the elements rest on an undecided decision;
+  * without reductions, more than 25 % of the stores to a type narrower than the compute type are undecided: a lost
+    rounding shows where both ends round to one number, so most of them must;
+  * more than 5 % of the elements have wide bounds, and these are loose. Wide is more than 32 units in the last place
+    of the compute type, and for a narrower output one more of its own (half for the store, half for the interval).
+    Loose is: of the wide, decided and normal elements, none errs by more than 1/32 of its bound (1 / (8 sqrt(K))
+    where K terms are reduced). Bound and error are both measured after the store, from the f64 evaluation;
   * fewer than half of the elements are held to a finite bound, or to one special value.
 """
 
@@ -26,6 +27,7 @@ from ._values import Value
 from torch import Tensor
 
 MOST_SLACK = 0.05
+MOST_OPEN_STORES = 0.25
 LOOSEST = 32.0
 LOOSEST_REDUCTION = 8.0
 NARROW_ULPS = 32
@@ -50,10 +52,14 @@ class Report:
         print(self.summary())
         if self.elements < FEWEST:
             return
-        slack = self.slack + (self.stores if self.terms == 1 else 0.0)
-        assert slack <= MOST_SLACK * self.elements, f"{self.name}: too much slack: {self.summary()}"
-        assert self.bounded >= self.elements / 2, f"{self.name}: too few bounds: {self.summary()}"
-        if self.wide > MOST_SLACK * self.elements:
+        count = self.elements
+        assert self.slack <= MOST_SLACK * count, f"{self.name}: too much slack: {self.summary()}"
+        if self.terms == 1:
+            assert (
+                self.stores <= MOST_OPEN_STORES * count
+            ), f"{self.name}: too many open stores: {self.summary()}"
+        assert self.bounded >= count / 2, f"{self.name}: too few bounds: {self.summary()}"
+        if self.wide > MOST_SLACK * count:
             assert self.tightness <= self.loosest, f"{self.name}: loose bounds: {self.summary()}"
 
     @property

@@ -24,7 +24,7 @@ from torch import Tensor
 Ends = tuple[Tensor, Tensor]
 Candidates = tuple[list[Tensor], Tensor]
 
-DIVISION_ULPS = 2
+DIVISION_ULPS = 2.5
 POWER_ULPS = 16
 _OVERFLOW = {"f32": 2.0**127, "f64": 2.0**1023}
 _EXACT_QUOTIENT = {"f32": 2.0**21, "f64": 2.0**50}

@@ -1,7 +1,6 @@
 """Functions on `Value`: the built-ins of the language, steps, choice and casts.
 
-A function errs by at most `FUNCTION_ULPS` units in the last place of its result (`pow` by 16, `sqrt` and `rsqrt`
-by 2), keeps its sign, may read a subnormal as zero, and may give zero for a subnormal.
+A function errs by at most `FUNCTION_ULPS` units in the last place of its result (`pow` by 16), keeps its sign, may read a subnormal as zero, and may give zero for a subnormal.
 """
 
 from __future__ import annotations
@@ -31,7 +30,6 @@ from ._values import (
 from torch import Tensor
 
 FUNCTION_ULPS = 4
-SQUARE_ROOT_ULPS = 2
 
 Function = Callable[[Operand], Value]
 
@@ -41,7 +39,6 @@ Function = Callable[[Operand], Value]
 
 def _monotone(
     function: Callable[[Tensor], Tensor],
-    ulps: float = FUNCTION_ULPS,
     domain: tuple[float, float] = (-math.inf, math.inf),
 ) -> Function:
     """A function that is monotone on its domain and NaN outside: its interval comes from the two ends."""
@@ -55,18 +52,20 @@ def _monotone(
         candidates: list[Tensor] = []
         for end in (lo, hi):
             y = function(end)
-            candidates += function_ends(y, x.kind, ulps, (y == 0) & ((end == 0) | end.isinf()))
+            candidates += function_ends(
+                y, x.kind, FUNCTION_ULPS, (y == 0) & ((end == 0) | end.isinf())
+            )
         return bounded((x,), function(x.value), candidates, below | above)
 
-    on_value.__doc__ = f"`{function.__name__}`, within {ulps} units in the last place."
+    on_value.__doc__ = f"`{function.__name__}`, within {FUNCTION_ULPS} units in the last place."
     return on_value
 
 
 exp, exp2, expm1 = _monotone(torch.exp), _monotone(torch.exp2), _monotone(torch.expm1)
 log, log2 = (_monotone(function, domain=(0.0, math.inf)) for function in (torch.log, torch.log2))
 log1p = _monotone(torch.log1p, domain=(-1.0, math.inf))
-sqrt = _monotone(torch.sqrt, SQUARE_ROOT_ULPS, (0.0, math.inf))
-rsqrt = _monotone(torch.rsqrt, SQUARE_ROOT_ULPS, (0.0, math.inf))
+sqrt = _monotone(torch.sqrt, (0.0, math.inf))
+rsqrt = _monotone(torch.rsqrt, (0.0, math.inf))
 tanh, sigmoid = _monotone(torch.tanh), _monotone(torch.sigmoid)
 erf, erfc = _monotone(torch.erf), _monotone(torch.erfc)
 
@@ -120,7 +119,7 @@ def _step(function: Callable[[Tensor], Tensor]) -> Function:
     return on_value
 
 
-floor, ceil, trunc, round_half_even = (
+floor, ceil, trunc, round_even = (
     _step(f) for f in (torch.floor, torch.ceil, torch.trunc, torch.round)
 )
 

@@ -9,7 +9,7 @@
 The result, a `Value`, holds the formula's f64 evaluation and, for each element, the interval of what a kernel may
 give whose every step keeps its bound (see `_values.py` and `_functions.py`). `_check.py` compares a kernel's output
 with it. Dims are matched by name with `align`; from there on, PyTorch's broadcasting holds.
-`abs`, `round`, `min`, `max`, `not`, `and`, `or` are `absolute`, `round_half_even`, `minimum`, `maximum`,
+`abs`, `round`, `min`, `max`, `not`, `and`, `or` are `absolute`, `round_even`, `minimum`, `maximum`,
 `logical_not`, `&`, `|`.
 """
 
@@ -36,7 +36,7 @@ from ._functions import (
     log2,
     maximum,
     minimum,
-    round_half_even,
+    round_even,
     rsqrt,
     sigmoid,
     sign,
@@ -47,15 +47,36 @@ from ._functions import (
     where,
 )
 from ._leaves import align, exact, exact_nibbles, gather, index, scalar
-from ._values import Value, equal, logical_not, power
+from ._random import rand
+from ._reductions import (
+    all_over,
+    any_over,
+    argmax_over,
+    argmin_over,
+    contract,
+    logsumexp_over,
+    max_over,
+    mean_over,
+    min_over,
+    prod_over,
+    sum_over,
+    var_over,
+)
+from ._values import Value, converted, equal, logical_not, power
 
 __all__ = [
     "Value",
     "absolute",
     "align",
+    "all_over",
+    "any_over",
+    "argmax_over",
+    "argmin_over",
     "cast",
     "ceil",
     "clamp",
+    "contract",
+    "converted",
     "cos",
     "equal",
     "erf",
@@ -76,17 +97,25 @@ __all__ = [
     "log1p",
     "log2",
     "logical_not",
+    "logsumexp_over",
+    "max_over",
     "maximum",
+    "mean_over",
+    "min_over",
     "minimum",
     "power",
-    "round_half_even",
+    "prod_over",
+    "rand",
+    "round_even",
     "rsqrt",
     "scalar",
     "sigmoid",
     "sign",
     "sin",
     "sqrt",
+    "sum_over",
     "tanh",
     "trunc",
+    "var_over",
     "where",
 ]

@@ -2,7 +2,7 @@
 
 `value` is the evaluation in f64; `lo` and `hi` enclose every result of a kernel whose steps keep their bounds:
   * `+ - *`: either neighbour of the exact result, subnormals kept (so a contracted `a * b + c` is inside);
-  * `/`: 2 units in the last place; functions: the bounds in `_functions.py`.
+  * `/`: 2.5 units in the last place; functions: the bounds in `_functions.py`.
 NaN in `lo` and `hi` means that the kernel must give NaN; `nan` is true wherever it may. Zeros of different signs at
 the ends mean that the sign is open. A decision (comparison, rounding point, step function) whose operand lies too
 near its boundary keeps both outcomes in the interval, and counts in `slack`.

@@ -1,0 +1,255 @@
+"""The formula of an op over the intervals of the tests' oracle, as the body of a Python function.
+
+It is written apart from the kernels and from the eager reference: types follow from the oracle's own rules of
+conversion, so that a wrong `Convert` in a graph shows as a difference.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, field
+
+from opgen.dtypes import DTYPES, DType
+from opgen.emit.dialects import number_text
+from opgen.emit.exprs import Dialect, Printer, Text
+from opgen.emit.names import RESERVED, Names
+from opgen.emit.reference import is_aligned, is_variant, whole_space
+from opgen.ir.nodes import (
+    Const,
+    Dim,
+    Element,
+    Gather,
+    Graph,
+    Index,
+    Number,
+    Op,
+    Random,
+    Read,
+    Ref,
+    Scalar,
+    Size,
+    TensorParam,
+    Value,
+)
+from opgen.ir.passes.partition import target_dims
+from opgen.primitives import PRIMITIVES
+
+_LEAVES = ("align", "cast", "exact", "exact_nibbles", "index", "rand", "reshaped", "scalar", "spread", "take")
+#: What a formula may import from the oracle.
+EXPORTS = frozenset(
+    {*_LEAVES, *(row.oracle for row in PRIMITIVES.values() if row.oracle.isidentifier())}
+)
+_TAKES_NUMBERS = frozenset({"where", "minimum", "maximum", "clamp", "equal"})
+
+
+@dataclass(frozen=True)
+class OracleText:
+    """A function over the parameters in order: their names inside it, its body, and what that imports."""
+
+    parameters: tuple[str, ...]
+    lines: tuple[str, ...]
+    functions: tuple[str, ...]
+
+
+def oracle_text(op: Op) -> OracleText:
+    """The oracle of an op.
+
+    The function takes tensors (or None) and numbers, and returns a value for each result, then for each tensor that is
+    updated in place.
+    """
+    taken = RESERVED | EXPORTS | {"leading", *(variable.name for variable in op.variables)}
+    local = Names(taken)
+    names = {param.name: local.fresh(param.name) for param in op.params}
+    lines: list[str] = []
+    for number, variant in enumerate(op.variants):
+        body = _Body(op, variant.graph, names, local.copy()).lines()
+        if number == len(op.variants) - 1:
+            lines += body
+            continue
+        lines.append(f"if {is_variant(op, variant, names)}:")
+        lines += [f"    {line}" for line in body]
+    words = set(re.findall(r"\w+", "\n".join(lines)))
+    return OracleText(tuple(names.values()), tuple(lines), tuple(sorted(words & EXPORTS)))
+
+
+def _literal(number: Number, dtype: DType, typed: bool) -> Text:
+    plain = number_text(number, dtype)
+    return plain if typed else Text(f'scalar({plain.code}, "{dtype.compute}")')
+
+
+def _convert(text: Text, source: DType, target: DType) -> Text:
+    """Nothing: values of the oracle meet in the wider of their types by themselves."""
+    return text
+
+
+def _cast(text: Text, source: DType, element: Element) -> Text:
+    return Text(f"cast({text.code}, {element.variable or f'torch.{element.dtype.torch}'})")
+
+
+ORACLE = Dialect(
+    spelling=lambda primitive: primitive.oracle,
+    literal=_literal,
+    convert=_convert,
+    cast=_cast,
+    takes_numbers=_TAKES_NUMBERS,
+)
+
+
+def dim_name(dim: Dim) -> str:
+    """A dim as one word, as the oracle's functions take them."""
+    return str(dim).replace(" ", "")
+
+
+def _words(dims: tuple[Dim, ...]) -> str:
+    return '"' + " ".join(dim_name(dim) for dim in dims) + '"'
+
+
+@dataclass
+class _Body:
+    """The body for one variant; `sizes` collects the locals that hold sizes of dims."""
+
+    op: Op
+    graph: Graph
+    names: dict[str, str]
+    local: Names
+    space: tuple[Dim, ...] = ()
+    sizes: dict[str, str] = field(default_factory=dict)
+
+    def lines(self) -> list[str]:
+        self.space = whole_space(self.op)
+        printer = Printer(self.graph, ORACLE, self.local, self._leaf)
+        stored = dict(zip((store.target for store in self.graph.stores), printer.body()))
+        reads = self._reads()
+        returned = [self._finished(name, dims, stored[name]) for name, dims in target_dims(self.op).items()]
+        body = [*reads, *printer.lines, f"return {', '.join(returned)}"]
+        return [*self._types(body), *self._size_lines(), *body]
+
+    # --- before the formula ---------------------------------------------------------------------
+
+    def _types(self, body: list[str]) -> list[str]:
+        words = set(re.findall(r"\w+", "\n".join(body)))
+        lines = []
+        for variable in self.op.variables:
+            if variable.name in words:
+                owner = next(
+                    one for one in self._required() if one.element.variable == variable.name
+                )
+                lines.append(f"{variable.name} = {self.names[owner.name]}.dtype")
+        return lines
+
+    def _required(self) -> list[TensorParam]:
+        return [tensor for tensor in self.op.tensors if not tensor.optional]
+
+    def _reads(self) -> list[str]:
+        """The lines that turn parameters into values over the space; a gathered tensor keeps its dims."""
+        nodes = [value.node for value in self.graph.values]
+        used = {node.param for node in nodes if isinstance(node, Read | Gather | Scalar | Const)}
+        lines = []
+        for tensor in self.op.tensors:
+            if tensor.name in used:
+                lines.append(f"{self.names[tensor.name]} = {self._value_of(tensor)}")
+        for scalar in (*self.op.scalars, *self.op.consts):
+            if scalar.name in used:
+                name = self.names[scalar.name]
+                lines.append(f'{name} = scalar({name}, "{scalar.dtype.compute}")')
+        return lines
+
+    def _value_of(self, tensor: TensorParam) -> str:
+        name, dtype = self.names[tensor.name], tensor.element.dtype
+        if dtype.is_packed:
+            value = f"exact_nibbles({name}, signed={dtype.lowest < 0})"
+        else:
+            value = f"exact({name})"
+        if not self._is_gathered(tensor.name):
+            value = self._over_space(value, tensor.dims)
+        if tensor.default is None:
+            return value
+        default = _literal(tensor.default, DTYPES[dtype.compute], False).code
+        return f"{default} if {name} is None else {value}"
+
+    def _is_gathered(self, name: str) -> bool:
+        return any(isinstance(one.node, Gather) and one.node.param == name for one in self.graph.values)
+
+    def _over_space(self, value: str, dims: tuple[Dim, ...]) -> str:
+        """A value over `dims` as one over the space; elements of a coarser dim are repeated."""
+        for place, dim in enumerate(dims):
+            finer = next(one for one in self.space if (one.name, one.times) == (dim.name, dim.times))
+            if finer != dim:
+                value = f"spread({value}, {place - len(dims)}, {dim.over // finer.over})"
+                dims = (*dims[:place], finer, *dims[place + 1 :])
+        return value if is_aligned(dims, self.space) else f"align({value}, {_words(dims)}, {_words(self.space)})"
+
+    # --- inside the formula ---------------------------------------------------------------------
+
+    def _leaf(self, printer: Printer, ref: Ref, value: Value) -> Text:
+        match value.node:
+            case Read(param=name):
+                tensor = self._tensor(name)
+                if self._is_gathered(name):
+                    return Text(self._over_space(self.names[name], tensor.dims))
+                return Text(self.names[name])
+            case Scalar(param=name) | Const(param=name):
+                return Text(self.names[name])
+            case Size(dim=dim):
+                return Text(f'scalar({self._size(dim)}, "i64")')
+            case Index(dim=dim):
+                return Text(self._over_space(f"index({self._size(dim)})", (dim,)))
+            case Random(dims=dims, seed=seed):
+                sizes = "".join(f"{self._size(dim)}, " for dim in dims)
+                drawn = f"rand(({sizes}), int({printer.alone(seed)}.value))"
+                return Text(self._over_space(drawn, dims))
+            case Gather(param=name, coordinates=coordinates):
+                at = ", ".join(f'"{dim_name(dim)}": {printer.alone(place)}' for dim, place in coordinates)
+                dims = _words(self._tensor(name).dims)
+                return Text(f"take({self.names[name]}, {dims}, {{{at}}}, {_words(self.space)})")
+            case _:
+                raise AssertionError(f"no leaf: {value.node}")
+
+    def _tensor(self, name: str) -> TensorParam:
+        return next(tensor for tensor in self.op.tensors if tensor.name == name)
+
+    def _finished(self, name: str, dims: tuple[Dim, ...], text: str) -> str:
+        """A stored value over the dims of its target."""
+        return text if dims == self.space else f"reshaped({text}, {_words(self.space)}, {_words(dims)})"
+
+    # --- sizes ----------------------------------------------------------------------------------
+
+    def _size(self, dim: Dim) -> str:
+        """The text of a dim's size."""
+        if dim.is_ellipsis:
+            self.sizes.setdefault("...", "leading")
+            return "*leading"
+        if dim.fixed is not None:
+            return dim.name
+        name = self.sizes.setdefault(dim.name, "")
+        if not name:
+            name = self.sizes[dim.name] = self.local.fresh(dim.name)
+        if dim.times != 1:
+            return f"{name} * {dim.times}"
+        return f"{name} // {dim.over}" if dim.over != 1 else name
+
+    def _size_lines(self) -> list[str]:
+        return [
+            f"{name} = {self._leading() if dim == '...' else self._extent(dim)}"
+            for dim, name in self.sizes.items()
+        ]
+
+    def _leading(self) -> str:
+        shapes = []
+        for tensor in self.op.tensors:
+            if tensor.dims and tensor.dims[0].is_ellipsis:
+                name, rest = self.names[tensor.name], len(tensor.dims) - 1
+                shape = f"{name}.shape[:-{rest}]" if rest else f"{name}.shape"
+                shapes.append(f"(() if {name} is None else {shape})" if tensor.optional else shape)
+        return shapes[0] if len(shapes) == 1 else f"torch.broadcast_shapes({', '.join(shapes)})"
+
+    def _extent(self, name: str) -> str:
+        """The size of a named dim, read off the first tensor that carries it."""
+        carriers = [(tensor, dim) for tensor in self._required() for dim in tensor.dims if dim.name == name]
+        tensor, dim = min(carriers, key=lambda carrier: carrier[1] != Dim(name))
+        place = tensor.dims.index(dim) - len(tensor.dims)
+        text = f"{self.names[tensor.name]}.shape[{place}]"
+        times = dim.over * (2 if tensor.element.dtype.is_packed and place == -1 else 1)
+        if times != 1:
+            text = f"{text} * {times}"
+        return f"{text} // {dim.times}" if dim.times != 1 else text

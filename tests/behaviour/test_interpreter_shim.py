@@ -1,0 +1,143 @@
+"""Float conversions of Triton's interpreter, as the generated tests correct them."""
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+import triton.language as tl
+from torch import Tensor
+from triton.runtime import interpreter
+
+from tests.behaviour.closeness import FORMATS, spacing
+from tests.behaviour.oracle_package import load
+
+shim = load("_interpreter")
+
+NARROW = {
+    torch.bfloat16: tl.bfloat16,
+    torch.float8_e4m3fn: tl.float8e4nv,
+    torch.float8_e5m2: tl.float8e5,
+}
+
+
+@pytest.fixture(autouse=True)
+def corrected(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The corrected interpreter, for one test only."""
+    monkeypatch.setattr(interpreter, "_convert_float", interpreter._convert_float)
+    monkeypatch.setattr(
+        interpreter.InterpreterBuilder, "cast_impl", interpreter.InterpreterBuilder.cast_impl
+    )
+    monkeypatch.setattr(interpreter, "_rounds_to_nearest_even", False, raising=False)
+    shim.install()
+
+
+def _copy(x, y, n, BLOCK: tl.constexpr):  # type: ignore[no-untyped-def]
+    i = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    tl.store(y + i, tl.load(x + i, mask=i < n), mask=i < n)
+
+
+def copied(x: Tensor, dtype: torch.dtype) -> Tensor:
+    """`x` stored into a tensor of another type by an interpreted kernel."""
+    kernel: Any = interpreter.InterpretedFunction(_copy)
+    y = torch.empty(x.shape, dtype=dtype)
+    kernel[(1,)](x, y, x.numel(), BLOCK=1 << (x.numel() - 1).bit_length())
+    return y
+
+
+def numbers(generator: torch.Generator, dtype: torch.dtype) -> Tensor:
+    """Numbers of all sizes, the ties between neighbours of `dtype` and what is next to them, special values."""
+    wide = torch.randn(3000, generator=generator) * torch.exp(
+        torch.randn(3000, generator=generator) * 6
+    )
+    near = wide[:500].to(torch.float64)
+    ties = ((torch.floor(near / spacing(near, dtype)) + 0.5) * spacing(near, dtype)).to(
+        torch.float32
+    )
+    beside = [torch.nextafter(ties, torch.full_like(ties, end)) for end in (-torch.inf, torch.inf)]
+    return torch.cat(
+        [
+            wide,
+            ties,
+            *beside,
+            torch.tensor([0.0, -0.0, torch.inf, -torch.inf, torch.nan, 1e-45, 3.4e38]),
+        ]
+    )
+
+
+def rounded(x: Tensor, dtype: torch.dtype) -> Tensor:
+    """To nearest even in f64; f8 saturates."""
+    wide, largest = x.to(torch.float64), FORMATS[dtype].largest
+    step = spacing(torch.where(wide.isfinite(), wide, 0.0), dtype)
+    near = torch.round(wide / step) * step
+    if dtype in (torch.float8_e4m3fn, torch.float8_e5m2):
+        return near.clamp(-largest, largest)
+    return torch.where(near.abs() > largest, near * torch.inf, near)
+
+
+@pytest.mark.parametrize("source", [torch.float32, torch.float16, torch.float64], ids=str)
+@pytest.mark.parametrize("dtype", list(NARROW), ids=str)
+def test_stores_round_to_nearest_even(
+    dtype: torch.dtype, source: torch.dtype, generator: torch.Generator
+) -> None:
+    x = numbers(generator, dtype).to(source)
+    actual = copied(x, dtype).to(torch.float64)
+    expected = rounded(x, dtype)
+    assert torch.equal(actual.isnan(), expected.isnan())
+    assert torch.equal(
+        torch.nan_to_num(actual, 0.0, 1e300, -1e300), torch.nan_to_num(expected, 0.0, 1e300, -1e300)
+    )
+    assert torch.equal(actual.signbit()[~actual.isnan()], expected.signbit()[~actual.isnan()])
+
+
+@pytest.mark.parametrize("target", [torch.float32, torch.float16, torch.float64], ids=str)
+@pytest.mark.parametrize("dtype", list(NARROW), ids=str)
+def test_loads_widen_every_number_exactly(dtype: torch.dtype, target: torch.dtype) -> None:
+    bits = 16 if dtype == torch.bfloat16 else 8
+    every = (
+        torch.arange(2**bits, dtype=torch.int32)
+        .to(torch.int16 if bits == 16 else torch.uint8)
+        .view(dtype)
+    )
+    actual, expected = copied(every, target), every.to(torch.float64).to(target)
+    assert torch.equal(actual.isnan(), expected.isnan())
+    assert torch.equal(actual[~actual.isnan()], expected[~actual.isnan()])
+
+
+def test_integers_become_bf16() -> None:
+    x = torch.tensor([0, 1, -3, 257, 259, 2**24 + 1], dtype=torch.int32)
+    assert torch.equal(copied(x, torch.bfloat16), x.to(torch.float64).to(torch.bfloat16))
+
+
+def test_without_the_correction_stores_truncate(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.undo()
+    x = torch.tensor([1.01171875])
+    assert copied(x, torch.bfloat16).item() == 1.0078125  # the nearest is 1.015625
+
+
+@pytest.mark.parametrize(
+    "changed",
+    [None, lambda input, input_dtype, output_dtype: input, lambda data, source, target, mode: data],
+    ids=["absent", "fewer parameters", "other names"],
+)
+def test_other_internals_are_refused(
+    changed: Callable[..., Any] | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(interpreter, "_rounds_to_nearest_even", False)
+    monkeypatch.setattr(interpreter, "_convert_float", changed)
+    with pytest.raises(RuntimeError, match="has no _convert_float"):
+        shim.install()
+
+
+def test_an_entry_that_goes_another_way_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(interpreter, "_rounds_to_nearest_even", False)
+
+    def truncating(self: Any, src: Any, dst_type: Any) -> Any:
+        return interpreter.TensorHandle(
+            (src.data.view(np.uint32) >> 16).astype(np.uint16), dst_type
+        )
+
+    monkeypatch.setattr(interpreter.InterpreterBuilder, "create_fp_trunc", truncating)
+    with pytest.raises(RuntimeError, match="still does not round"):
+        shim.install()
