@@ -2,14 +2,14 @@
 """Device functions of addressing: where the elements of a tile lie in each tensor.
 
 A strided kernel walks a space of up to six dims. The last is the tile's columns; the others are flattened to its
-rows. Sizes and strides come as multiples of `UNIT` elements (16 where everything is, else 1), which tells the
+rows. Sizes and strides come as multiples of `UNIT` elements (16 where all sizes are, else 1), which tells the
 compiler what it needs for wide loads without a compilation for each shape.
 """
 
 import triton
 import triton.language as tl
 
-GENERAL = tl.constexpr(0)
+# Layout classes of a tensor in a tile; `_layout.py` says which is which. With 4 added its strides are in elements.
 UNIT_COLUMNS = tl.constexpr(1)
 UNIT_ROWS = tl.constexpr(2)
 ZERO_COLUMNS = tl.constexpr(3)
@@ -70,27 +70,29 @@ def offsets(at, strides, LAYOUT: tl.constexpr, RANK: tl.constexpr, UNIT: tl.cons
     columns; a space of fewer dims leaves out those after the first.
     """
     i0, i1, i2, i3, i4, cols = at
-    if LAYOUT == UNIT_COLUMNS:
+    KIND: tl.constexpr = LAYOUT & 3
+    SCALE: tl.constexpr = UNIT if LAYOUT < 4 else 1
+    if KIND == UNIT_COLUMNS:
         result = cols
-    elif LAYOUT == ZERO_COLUMNS:
+    elif KIND == ZERO_COLUMNS:
         result = cols * 0
     else:
-        result = cols * (strides[5] * UNIT)
+        result = cols * (strides[5] * SCALE)
     if RANK > 2:
-        if LAYOUT == UNIT_ROWS:
+        if KIND == UNIT_ROWS:
             result += i4
         else:
-            result += i4 * (strides[4] * UNIT)
+            result += i4 * (strides[4] * SCALE)
     if RANK > 3:
-        result += i3 * (strides[3] * UNIT)
+        result += i3 * (strides[3] * SCALE)
     if RANK > 4:
-        result += i2 * (strides[2] * UNIT)
+        result += i2 * (strides[2] * SCALE)
     if RANK > 5:
-        result += i1 * (strides[1] * UNIT)
-    if LAYOUT == UNIT_ROWS and RANK == 2:
+        result += i1 * (strides[1] * SCALE)
+    if KIND == UNIT_ROWS and RANK == 2:
         result += i0
     else:
-        result += i0 * (strides[0] * UNIT)
+        result += i0 * (strides[0] * SCALE)
     return result
 
 

@@ -46,7 +46,8 @@ def _bias_gelu_residual_strided(
     x_s0, x_s1, x_s2, x_s3, x_s4, x_s5,
     bias_s0, bias_s1, bias_s2, bias_s3, bias_s4, bias_s5,
     residual_s0, residual_s1, residual_s2, residual_s3, residual_s4, residual_s5,
-    y_layout: tl.constexpr, x_layout: tl.constexpr, bias_layout: tl.constexpr, residual_layout: tl.constexpr,
+    y_layout: tl.constexpr, x_layout: tl.constexpr, bias_layout: tl.constexpr, residual_layout:
+    tl.constexpr,
     RANK: tl.constexpr, UNIT: tl.constexpr, WIDE: tl.constexpr,
     ROWS: tl.constexpr, COLUMNS: tl.constexpr,
 ):  # fmt: skip

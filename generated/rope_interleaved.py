@@ -19,14 +19,12 @@ from . import _runtime as rt
 @triton.jit
 def _rope_interleaved_formula(x, cos, sin, index_D, x_ptr, mask, x_base_at, x_D_stride, x_D_size):
     """`y` of rope_interleaved for one tile, in the types that it computes in."""
-    t0 = index_D
-    position0 = t0 ^ 1
+    position0 = index_D ^ 1
     inside0 = mask & rt.inside(position0, x_D_size)
     other = tl.load(x_ptr + x_base_at + rt.step(position0, x_D_stride), mask=inside0, other=0).to(
         tl.float32
     )
-    t1 = other
-    y = x * cos + tl.where(t0 & 1 == 0, -t1, t1) * sin
+    y = x * cos + tl.where(index_D & 1 == 0, -other, other) * sin
     return y
 
 
@@ -70,7 +68,8 @@ def _rope_interleaved_strided(
     x_s0, x_s1, x_s2, x_s3, x_s4, x_s5,
     cos_s0, cos_s1, cos_s2, cos_s3, cos_s4, cos_s5,
     sin_s0, sin_s1, sin_s2, sin_s3, sin_s4, sin_s5,
-    y_layout: tl.constexpr, index_D_layout: tl.constexpr, x_base_layout: tl.constexpr, x_layout: tl.constexpr, cos_layout: tl.constexpr, sin_layout: tl.constexpr,
+    y_layout: tl.constexpr, index_D_layout: tl.constexpr, x_base_layout: tl.constexpr, x_layout:
+    tl.constexpr, cos_layout: tl.constexpr, sin_layout: tl.constexpr,
     RANK: tl.constexpr, UNIT: tl.constexpr, WIDE: tl.constexpr,
     ROWS: tl.constexpr, COLUMNS: tl.constexpr,
 ):  # fmt: skip
@@ -254,8 +253,7 @@ def reference(x: torch.Tensor, cos: torch.Tensor, sin: torch.Tensor) -> torch.Te
     other = rt.eager.gather(x, ("...", "S", "H", "D"), ("...", "S", "H", "D"), {"D": t0 ^ 1}).to(
         torch.float32
     )
-    t1 = other
-    y = x.to(torch.float32) * cos + torch.where(t0 & 1 == 0, -t1, t1) * sin
+    y = x.to(torch.float32) * cos + torch.where(t0 & 1 == 0, -other, other) * sin
     return y.to(T)
 
 

@@ -95,7 +95,12 @@ class Report:
         finite = bound.isfinite()
         self.bounded += int((finite | (stored.lo == stored.hi) | stored.lo.isnan()).sum())
         normal = expected.value.abs() >= SMALLEST_NORMAL[expected.kind]
-        wide = finite & normal & (bound > _widest_narrow_bound(expected, actual.dtype))
+        wide = (
+            finite
+            & normal
+            & (expected.kind == "f32")
+            & (bound > _widest_narrow_bound(expected, actual.dtype))
+        )
         self.wide += int(wide.sum())
         seen = wide & (expected.slack == 0) & ~actual.isnan()
         errors = (actual.to(F64) - expected.value).abs()[seen] / bound[seen]

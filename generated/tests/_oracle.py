@@ -48,6 +48,7 @@ from ._functions import (
     where,
 )
 from ._leaves import align, exact, exact_nibbles, gather, index, scalar
+from ._places import reshaped, spread, take
 from ._random import rand
 from ._reductions import (
     all_over,
@@ -107,14 +108,17 @@ __all__ = [
     "power",
     "prod_over",
     "rand",
+    "reshaped",
     "round_even",
     "rsqrt",
     "scalar",
     "sigmoid",
     "sign",
     "sin",
+    "spread",
     "sqrt",
     "sum_over",
+    "take",
     "tanh",
     "trunc",
     "var_over",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import textwrap
 from dataclasses import dataclass, field
 
 from opgen.dtypes import DTYPES, DType
@@ -392,7 +393,8 @@ def _decorator(first: int, count: int) -> str:
 
 
 def _grouped(*groups: list[str]) -> tuple[str, ...]:
-    return tuple(", ".join(group) for group in groups if group)
+    """Parameters by group, a line for each, wrapped where it is long."""
+    return tuple(line for group in groups for line in textwrap.wrap(", ".join(group) + ",", 92) if group)
 
 
 def _formula_doc(op: Op, stores: tuple[Store, ...]) -> str:

@@ -53,7 +53,7 @@ def _assign(context: Context, assign: ast.Assign) -> None:
         context.diagnostics.error("OPG601", f"`{name}` is assigned twice", assign.name.span, notes=(note,))
         return
     if not _check_target(context, assign.name):
-        operand = None
+        return
     context.names[name] = Binding(operand, assign.name.span)
     if isinstance(operand, Computed):
         context.graph.name(operand.ref, name)

@@ -8,7 +8,7 @@ from dataclasses import replace
 from opgen.dtypes import DTYPES, Kind
 from opgen.ir import numbers
 from opgen.ir.context import Computed, Context, Folded, Frame, Operand
-from opgen.ir.functions import parts, report_unknown_function
+from opgen.ir.functions import arity_message, parts, report_unknown_function
 from opgen.ir.nodes import Cast, Dim, Element, Literal, Number, Ref
 from opgen.ir.numbers import FoldError
 from opgen.ir.reads import gather, position, random, reference
@@ -60,18 +60,10 @@ def _unary(context: Context, expr: ast.Unary) -> Operand:
 
 
 def _binary(context: Context, expr: ast.Binary) -> Operand:
-    """A row of operators that associate to the left is lowered in a loop: it may be long."""
-    row: list[ast.Binary] = [expr]
-    while isinstance(row[-1].left, ast.Binary):
-        row.append(row[-1].left)
-    left = lower(context, row[-1].left)
-    for node in reversed(row):
-        right = lower(context, node.right)
-        if node.op == "@":
-            left = contract(context, left, right, node.span)
-        else:
-            left = apply(context, BINARY_OPERATORS[node.op], [left, right], node.span, node.op)
-    return left
+    left, right = lower(context, expr.left), lower(context, expr.right)
+    if expr.op == "@":
+        return contract(context, left, right, expr.span)
+    return apply(context, BINARY_OPERATORS[expr.op], [left, right], expr.span, expr.op)
 
 
 # --- calls --------------------------------------------------------------------------------------
@@ -116,10 +108,7 @@ def _function_call(context: Context, call: ast.Call, args: Sequence[Operand]) ->
 
 
 def _report_arity(context: Context, call: ast.Call, wanted: str, help: str | None = None) -> None:
-    plural = "" if wanted == "1" else "s"
-    given = f"{len(call.args)} {'was' if len(call.args) == 1 else 'were'} given"
-    message = f"`{call.callee.text}` takes {wanted} argument{plural}, and {given}"
-    context.error("OPG421", message, call.span, help)
+    context.error("OPG421", arity_message(call.callee.text, wanted, len(call.args)), call.span, help)
 
 
 def _resolved_dims(context: Context, refs: Sequence[ast.DimRef]) -> list[tuple[Dim, Span]] | None:

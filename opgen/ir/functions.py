@@ -103,6 +103,12 @@ def _check_callee(call: ast.Call, fn: ScopedFn, functions: Functions, diagnostic
     return False
 
 
+def arity_message(name: str, wanted: str, given: int) -> str:
+    """The sentence about a call with a wrong number of arguments."""
+    plural, verb = "" if wanted == "1" else "s", "was" if given == 1 else "were"
+    return f"`{name}` takes {wanted} argument{plural}, and {given} {verb} given"
+
+
 def report_unknown_function(
     callee: ast.Name, functions: Functions, caller: ScopedFn | None, diagnostics: Diagnostics
 ) -> None:

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from opgen.diagnostics import Diagnostics, did_you_mean
 from opgen.dtypes import Kind
 from opgen.ir import numbers
-from opgen.ir.functions import report_unknown_function
+from opgen.ir.functions import arity_message, report_unknown_function
 from opgen.ir.nodes import Dim, HostApply, HostExpr, HostName, HostNumber, Requirement
 from opgen.ir.numbers import FoldError
 from opgen.ir.scope import BUILT_INS, Functions, ScopedFn
@@ -170,8 +170,8 @@ def _call(scope: _Scope, call: ast.Call) -> _Host | None:
     if name in _CALLS and call.dims is None:
         least, most = _CALLS[name]
         if len(args) < least or (most is not None and len(args) > most):
-            message = f"`{name}` takes {least}{'' if most else ' or more'} argument{'s' if least > 1 else ''}"
-            scope.error("OPG421", f"{message}, and {len(args)} were given", call.span)
+            wanted = str(least) if most else f"{least} or more"
+            scope.error("OPG421", arity_message(name, wanted, len(args)), call.span)
             return None
         known = [arg for arg in args if arg is not None]
         if len(known) < len(args):

@@ -18,11 +18,7 @@ def oracle_text(signature: Signature, diagnostics: Diagnostics, statement: ast.R
     try:
         tree = python.parse(f"(\n{text}\n)", mode="eval")
         tree = python.parse(text, mode="eval") if "\n" not in text else tree
-    except SyntaxError as error:
-        message = f"the reference is no Python expression: {error.msg}"
-        diagnostics.error("OPG650", message, statement.text.span)
-        return None
-    except (ValueError, MemoryError, RecursionError):
+    except (SyntaxError, ValueError, MemoryError, RecursionError):
         diagnostics.error("OPG650", "the reference is no Python expression", statement.text.span)
         return None
     unknown = _unknown_names(tree, signature)

@@ -13,6 +13,8 @@ from opgen.ir.types import common_type, convert, float_type
 from opgen.source import Span
 
 _POSITIONS = ("argmax", "argmin")
+#: Characters of the spec that a help sentence repeats.
+_LONGEST_QUOTE = 60
 _AVERAGES = ("mean", "var", "logsumexp")
 
 
@@ -70,9 +72,8 @@ def _check_reduced(
         elif dim not in carried:
             near = dim_rules.find(carried, dim)
             advice = f"it carries `{near}`: `{kind}[{near}](…)`" if near is not None else None
-            context.error(
-                "OPG511", f"the value reduced over `{dim}` does not carry it: it has {dim_rules.listed(carried)}", span, advice
-            )
+            message = f"the value reduced over `{dim}` does not carry it: it has {dim_rules.listed(carried)}"
+            context.error("OPG511", message, span, advice)
         else:
             continue
         fine = False
@@ -172,9 +173,14 @@ def _warn_of_wide_product(context: Context, left: Computed, right: Computed) -> 
         half = _half_input(context, operand.ref)
         if half is not None:
             message = f"this operand of `@` is an f32 value made from {half} inputs: the product is a full f32 product"
-            context.warning(
-                "OPG524", message, operand.span, f"round it to multiply in {half}: `cast(…, {half})`"
-            )
+            advice = f"round it to multiply in {half}: `cast({_text(operand.span)}, {half})`"
+            context.warning("OPG524", message, operand.span, advice)
+
+
+def _text(span: Span) -> str:
+    """What the spec says there, where it is short."""
+    text = " ".join(span.source.text[span.start : span.end].split())
+    return text if len(text) <= _LONGEST_QUOTE and "#" not in text else "…"
 
 
 def _half_input(context: Context, ref: Ref) -> Element | None:

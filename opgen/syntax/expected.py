@@ -4,18 +4,6 @@ from __future__ import annotations
 
 from typing import Final
 
-
-def in_words(expected: frozenset[str]) -> list[str]:
-    """What could have come, in the words of the language; whole groups first."""
-    left = set(expected)
-    wanted = []
-    for words, said in _GROUPS:
-        if words <= left:
-            left -= words | _SUBSUMED.get(said, frozenset())
-            wanted.append(said)
-    return wanted + [_SHOWN.get(text, f"`{text}`") for text in sorted(left - {"$END"})]
-
-
 _NAMES: Final = frozenset(
     "NAME op fn use const inout require reference grad none sizes tile test tolerance".split()
 )
@@ -35,10 +23,20 @@ _SUBSUMED: Final[dict[str, frozenset[str]]] = {
     "`op`, `fn` or `use`": frozenset({"LONG_STRING", "fn", "use"}),
     "a string": frozenset({"LONG_STRING"}),
 }
-
-
 _SHOWN: Final = {"RANGE": "`..`", "MINUS": "`-`"}
 
 
+def in_words(expected: frozenset[str]) -> list[str]:
+    """What could have come, in the words of the language; whole groups first."""
+    left = set(expected)
+    wanted = []
+    for words, said in _GROUPS:
+        if words <= left:
+            left -= words | _SUBSUMED.get(said, frozenset())
+            wanted.append(said)
+    return wanted + [_SHOWN.get(text, f"`{text}`") for text in sorted(left - {"$END"})]
+
+
 def listed(wanted: list[str]) -> str:
+    """`a, b or c`."""
     return wanted[0] if len(wanted) == 1 else f"{', '.join(wanted[:-1])} or {wanted[-1]}"

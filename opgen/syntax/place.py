@@ -75,11 +75,11 @@ def open_brackets(at: Place) -> list[Token]:
 
 
 def innermost(at: Place) -> str | None:
-    """The word that opened the innermost braces: `op`, `test`, `sizes` or `tile`."""
+    """The word that opened the innermost braces: `op`, `for`, `test`, `sizes` or `tile`."""
     braces = [token for token in open_brackets(at) if token.text == "{"]
     if not braces:
         return None
     before = [token.text for token in at.before if token.start < braces[-1].start]
     if len(braces) == 1:
-        return "op"
+        return "for" if before[-1:] == ["in"] else "op"
     return next((word for word in reversed(before) if word in ("test", "sizes", "tile")), None)

@@ -36,7 +36,7 @@ def align(tensor: torch.Tensor, dims: Sequence[str], space: Sequence[str]) -> to
                 places.append(place)
                 if own.over != one.over:
                     tensor = tensor.repeat_interleave(own.over // one.over, dim=leading + at)
-    tensor = tensor.permute(*range(leading), *order)
+    tensor = tensor.permute((*range(leading), *order))
     total = sum(text != "..." for text in space)
     for place in range(total):
         if place not in places:
@@ -55,7 +55,7 @@ def finish(value: torch.Tensor, space: Sequence[str], dims: Sequence[str], bound
         if named[place] not in kept:
             value = value.select(leading + place, 0)
     left = [text for text in named if text in kept]
-    value = value.permute(*range(leading), *(leading + left.index(text) for text in kept))
+    value = value.permute((*range(leading), *(leading + left.index(text) for text in kept)))
     return value.expand(shape).clone()
 
 

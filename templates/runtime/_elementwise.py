@@ -9,7 +9,6 @@ import torch
 
 from ._binding import Bound, Dim, Operator, Tensor, dim
 from ._layout import (
-    GENERAL,
     MAX_DIMS,
     aligned,
     choose_tile_dims,
@@ -21,6 +20,8 @@ from ._layout import (
 )
 
 _UNIT = 16
+#: Added to the layout class of a tensor whose strides are no multiples of `_UNIT`, and are passed in elements.
+_ODD = 4
 
 
 @dataclass(frozen=True)
@@ -67,7 +68,8 @@ class Launch:
     """A chosen kernel and its figures.
 
     `dense` kernels walk `numel` elements in memory order. Strided ones take `space` (rows, columns, four inner
-    sizes), six strides for each access (in multiples of `unit` elements) and a layout class for each.
+    sizes, in multiples of `unit`), six strides for each access (in such multiples too, unless its layout class says
+    otherwise) and the layout classes.
     """
 
     dense: bool
@@ -118,7 +120,8 @@ def _strided(sizes: tuple[int, ...], strides: tuple[tuple[int, ...], ...], confi
     rows, columns = config.turned if turned else config.tile
     while columns // 2 >= sizes[-1] and columns > 16:  # short rows: more of them in a tile
         rows, columns = rows * 2, columns // 2
-    unit = _UNIT if aligned(sizes, strides, layouts) else 1
+    unit = 1 if any(size % _UNIT for size in sizes) else _UNIT
+    even = [unit == 1 or aligned(sizes, (operand,), (kind,)) for operand, kind in zip(strides, layouts)]
     n_rows = 1
     for size in sizes[:-1]:
         n_rows *= size
@@ -135,8 +138,10 @@ def _strided(sizes: tuple[int, ...], strides: tuple[tuple[int, ...], ...], confi
         unit=unit,
         tile=(rows, columns),
         space=space,
-        strides=tuple(stride for operand in strides for stride in _six(operand, unit)),
-        layouts=layouts,
+        strides=tuple(
+            stride for operand, whole in zip(strides, even) for stride in _six(operand, unit if whole else 1)
+        ),
+        layouts=tuple(kind if whole else kind + _ODD for kind, whole in zip(layouts, even)),
     )
 
 

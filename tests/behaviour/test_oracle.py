@@ -92,11 +92,11 @@ def contracted(a: Tensor, b: Tensor, c: Tensor) -> Tensor:
 
 @dataclass(frozen=True)
 class Case:
-    """A formula of `arity` tensors, on oracle values and as simulated kernels."""
+    """A formula of `arity` tensors, on oracle values and as a simulated kernel."""
 
     name: str
     formula: Formula
-    kernels: tuple[Formula, ...]
+    kernel: Formula
     arity: int = 1
 
 
@@ -119,97 +119,93 @@ def gelu_tanh_kernel(x: Tensor) -> Tensor:
 FUNCTIONS = "exp exp2 expm1 log log2 log1p sqrt rsqrt sin cos tanh erf erfc sigmoid floor ceil trunc sign isnan isinf isfinite"
 
 CASES = (
-    Case("add", lambda a, b: a + b, (torch.add,), 2),
-    Case("subtract", lambda a, b: a - b, (torch.sub,), 2),
-    Case("multiply", lambda a, b: a * b, (torch.mul,), 2),
-    Case("divide", lambda a, b: a / b, (torch.div,), 2),
-    Case("floor_divide", lambda a, b: a // b, (torch.floor_divide,), 2),
-    Case("remainder", lambda a, b: a % b, (torch.remainder,), 2),
-    Case("power", lambda a, b: a**b, (torch.pow,), 2),
+    Case("add", lambda a, b: a + b, torch.add, 2),
+    Case("subtract", lambda a, b: a - b, torch.sub, 2),
+    Case("multiply", lambda a, b: a * b, torch.mul, 2),
+    Case("divide", lambda a, b: a / b, torch.div, 2),
+    Case("floor_divide", lambda a, b: a // b, torch.floor_divide, 2),
+    Case("remainder", lambda a, b: a % b, torch.remainder, 2),
+    Case("power", lambda a, b: a**b, torch.pow, 2),
     Case(
         "power_of_open_base",
         lambda a, b: (a - b) ** 3 + (a * b) ** b,
-        (lambda a, b: (a - b) ** 3 + (a * b) ** b,),
+        lambda a, b: (a - b) ** 3 + (a * b) ** b,
         2,
     ),
-    Case("square", lambda a, b: (a - b) ** 2, (lambda a, b: (a - b) * (a - b),), 2),
-    Case("reciprocal", lambda a, b: (a - b) ** -1, (lambda a, b: 1 / (a - b),), 2),
-    Case("reflected", lambda a: 2 - 1.0 / (3 * a) + 2.0**a, (lambda a: 2 - 1 / (3 * a) + 2**a,)),
-    Case("fma", o.fma, (lambda a, b, c: a * b + c,), 3),
-    Case("lerp", lambda a, b, t: a + (b - a) * t, (lambda a, b, t: a + (b - a) * t,), 3),
-    Case("rotation", lambda a, b, c, d: a * c - b * d, (lambda a, b, c, d: a * c - b * d,), 4),
-    Case("softplus", softplus, (softplus_kernel,)),
-    Case("silu", lambda x: x * o.sigmoid(x), (lambda x: x * torch.sigmoid(x),)),
+    Case("square", lambda a, b: (a - b) ** 2, lambda a, b: (a - b) * (a - b), 2),
+    Case("reciprocal", lambda a, b: (a - b) ** -1, lambda a, b: 1 / (a - b), 2),
+    Case("reflected", lambda a: 2 - 1.0 / (3 * a) + 2.0**a, lambda a: 2 - 1 / (3 * a) + 2**a),
+    Case("fma", o.fma, lambda a, b, c: a * b + c, 3),
+    Case("lerp", lambda a, b, t: a + (b - a) * t, lambda a, b, t: a + (b - a) * t, 3),
+    Case("rotation", lambda a, b, c, d: a * c - b * d, lambda a, b, c, d: a * c - b * d, 4),
+    Case("softplus", softplus, softplus_kernel),
+    Case("silu", lambda x: x * o.sigmoid(x), lambda x: x * torch.sigmoid(x)),
     Case(
         "gelu",
         lambda x: 0.5 * x * o.erfc(x * -0.7071067811865476),
-        (lambda x: 0.5 * x * torch.erfc(x * -0.7071067811865476),),
+        lambda x: 0.5 * x * torch.erfc(x * -0.7071067811865476),
     ),
-    Case("gelu_tanh", gelu_tanh, (gelu_tanh_kernel,)),
-    Case(
-        "mish", lambda x: x * o.tanh(softplus(x)), (lambda x: x * torch.tanh(softplus_kernel(x)),)
-    ),
+    Case("gelu_tanh", gelu_tanh, gelu_tanh_kernel),
+    Case("mish", lambda x: x * o.tanh(softplus(x)), lambda x: x * torch.tanh(softplus_kernel(x))),
     Case(
         "norm",
         lambda x, v: x * o.rsqrt(v * v + 1e-5),
-        (lambda x, v: x * torch.rsqrt(v * v + 1e-5),),
+        lambda x, v: x * torch.rsqrt(v * v + 1e-5),
         2,
     ),
     Case(
         "minimum_maximum",
         lambda a, b, c: o.minimum(o.maximum(a, b), c, 0.5),
-        (lambda a, b, c: torch.minimum(torch.maximum(a, b), c).clamp(max=0.5),),
+        lambda a, b, c: torch.minimum(torch.maximum(a, b), c).clamp(max=0.5),
         3,
     ),
     Case(
         "clamp",
         lambda a, b, c: o.clamp(a * 2.0, b, c),
-        (lambda a, b, c: torch.minimum(torch.maximum(a * 2, b), c),),
+        lambda a, b, c: torch.minimum(torch.maximum(a * 2, b), c),
         3,
     ),
     Case(
         "compare",
         lambda a, b: o.where(a * b < 1.0, a, b),
-        (lambda a, b: torch.where(a * b < 1, a, b),),
+        lambda a, b: torch.where(a * b < 1, a, b),
         2,
     ),
     Case(
         "compare_functions",
         lambda a, b: o.where((o.exp(a) <= b) & (a != b), a + 1.0, b),
-        (lambda a, b: torch.where((torch.exp(a) <= b) & (a != b), a + 1, b),),
+        lambda a, b: torch.where((torch.exp(a) <= b) & (a != b), a + 1, b),
         2,
     ),
     Case(
         "steps",
         lambda a, b: o.floor(a * b) + o.ceil(a) - o.round_even(b) * o.trunc(a),
-        (lambda a, b: torch.floor(a * b) + torch.ceil(a) - torch.round(b) * torch.trunc(a),),
+        lambda a, b: torch.floor(a * b) + torch.ceil(a) - torch.round(b) * torch.trunc(a),
         2,
     ),
     Case(
         "questions",
         lambda a, b: o.where(o.isnan(a * b), 1.0, o.where(o.isinf(a + b), 2.0, 3.0)),
-        (
-            lambda a, b: torch.where(
-                (a * b).isnan(), 1.0, torch.where((a + b).isinf(), 2.0, 3.0).to(a.dtype)
-            ).to(a.dtype),
-        ),
+        lambda a, b: torch.where(
+            (a * b).isnan(), 1.0, torch.where((a + b).isinf(), 2.0, 3.0).to(a.dtype)
+        ).to(a.dtype),
         2,
     ),
     *(
         Case(
             f"through_{str(dtype)[6:]}",
             lambda a, b, dtype=dtype: o.cast(o.tanh(a) * b, dtype) * b,
-            (lambda a, b, dtype=dtype: rounded(torch.tanh(a) * b, dtype) * b,),
+            lambda a, b, dtype=dtype: rounded(torch.tanh(a) * b, dtype) * b,
             2,
         )
         for dtype in (F16, BF16, E4M3, E5M2)
     ),
-    *(Case(name, getattr(o, name), (getattr(torch, name),)) for name in FUNCTIONS.split()),
+    *(Case(name, getattr(o, name), getattr(torch, name)) for name in FUNCTIONS.split()),
     *(
         Case(
             f"{name}_of_difference",
             lambda a, b, name=name: getattr(o, name)(a - b),
-            (lambda a, b, name=name: getattr(torch, name)(a - b),),
+            lambda a, b, name=name: getattr(torch, name)(a - b),
             2,
         )
         for name in FUNCTIONS.split()
@@ -233,10 +229,8 @@ def run(
 def test_a_right_kernel_never_fails(
     case: Case, dtype: torch.dtype, generator: torch.Generator
 ) -> None:
-    for _ in range(3):
-        inputs = [draw(4001, generator, dtype) for _ in range(case.arity)]
-        for kernel in case.kernels:
-            run(case, kernel, inputs, dtype)
+    inputs = [draw(4001, generator, dtype) for _ in range(case.arity)]
+    run(case, case.kernel, inputs, dtype)
 
 
 CONTRACTIONS = (
@@ -258,7 +252,7 @@ def test_a_contracted_kernel_never_fails(
     name: str, formula: Formula, kernel: Formula, generator: torch.Generator
 ) -> None:
     inputs = [draw(20_000, generator) for _ in range(2)]
-    run(Case(name, formula, (kernel,), 2), kernel, inputs, F32)
+    run(Case(name, formula, kernel, 2), kernel, inputs, F32)
 
 
 SETTLED = [case for case in CASES if not case.name.startswith("is") and "power_of" not in case.name]
@@ -270,8 +264,8 @@ def test_the_bounds_of_ordinary_numbers_are_worth_having(
     case: Case, dtype: torch.dtype, generator: torch.Generator
 ) -> None:
     report = checking.Report(case.name)
-    inputs = [draw(5000, generator, dtype, width=2.0) for _ in range(case.arity)]
-    run(case, case.kernels[0], inputs, dtype, report)
+    inputs = [draw(3000, generator, dtype, width=2.0) for _ in range(case.arity)]
+    run(case, case.kernel, inputs, dtype, report)
     report.settle()
 
 
@@ -352,7 +346,7 @@ def test_a_faulty_kernel_fails(
 ) -> None:
     inputs = [draw(500, generator, dtype, width=1.5) for _ in range(2)]
     with pytest.raises(AssertionError, match="elements are wrong"):
-        run(Case(fault.name, fault.formula, (), 2), fault.kernel, inputs, dtype)
+        run(Case(fault.name, fault.formula, fault.kernel, 2), fault.kernel, inputs, dtype)
 
 
 SPECIAL_FAULTS = (

@@ -82,7 +82,8 @@ def test_a_right_reduction_never_fails(
         x = rows(generator, terms, dtype)
         actual = kernel(x.to(F64 if dtype == F64 else F32)).to(dtype)
         checking.check(actual, formula(o.exact(x)), dtype, name=name, report=report)
-    report.settle()
+    if terms > 2:  # the bounds of a mean of one or two cannot know that it is exact
+        report.settle()
 
 
 @pytest.mark.parametrize(

@@ -40,7 +40,7 @@ def _flattened(x: Value, axes: Axes) -> Value:
 
 
 def _mean_slack(x: Value) -> Tensor:
-    return x.slack.mean(-1) if x.shape[-1] else x.slack.sum(-1)
+    return x.slack.sum(-1) / max(x.shape[-1], 1)
 
 
 def sum_over(x: Value, axes: Axes) -> Value:
@@ -221,15 +221,15 @@ def contract(a: Value, b: Value, operand_error: float = 0.0) -> Value:
     `operand_error` is the relative error by which the operands are narrowed before they multiply (tf32: 2^-11).
     """
     a, b = common((a, b), "i32")
-    slack = (a.slack.mean(-1)[..., :, None] + b.slack.mean(-2)[..., None, :]).clamp(max=1)
+    terms = max(a.shape[-1], 1)
+    slack = (a.slack.sum(-1)[..., :, None] + b.slack.sum(-2)[..., None, :]) / terms
     if not a.is_float:
         return _integer_contraction(a, b, slack)
-    terms = a.shape[-1]
     (x, x_error), (y, y_error) = (_middle(end) for end in (a, b))
     size = x.abs() @ y.abs()
     error = x_error @ y.abs() + x.abs() @ y_error + x_error @ y_error + 2 * operand_error * size
     roundoff = UNIT[a.kind] * (2.0 if a.kind == "f64" else 1.0)
-    error = error + (growth(terms, CONTRACTION_GROWTH) + 1) * roundoff * size
+    error = error + (growth(a.shape[-1], CONTRACTION_GROWTH) + 1) * roundoff * size
     middle, value = x @ y, a.value @ b.value
     largest = torch.finfo(torch.float32 if a.kind == "f32" else F64).max
     lo, hi = neighbours(middle - error, a.kind)[0], neighbours(middle + error, a.kind)[1]

@@ -1,0 +1,80 @@
+"""Values moved between spaces of named dims: repeated blocks, gathers, and results in their own dims."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import replace
+
+import torch
+from torch import Tensor
+
+from ._leaves import align
+from ._values import Value, certain
+
+
+def spread(x: Value, axis: int, times: int) -> Value:
+    """`x` with each element along a dim repeated, as a dim `K / 128` meets `K`."""
+    return x.map(lambda tensor: tensor.repeat_interleave(times, axis))
+
+
+def reshaped(x: Value, dims: str, onto: str) -> Value:
+    """A value over the dims `dims` as one over `onto`, some of them in another order; those left out have size 1.
+
+    A value that lacks dims at its left does not vary along them.
+    """
+    named = [name for name in dims.split() if name != "..."]
+    kept = [name for name in onto.split() if name != "..."]
+
+    def moved(tensor: Tensor) -> Tensor:
+        leading = max(tensor.ndim - len(named), 0)
+        tensor = tensor.reshape((1,) * (leading + len(named) - tensor.ndim) + tuple(tensor.shape))
+        gone = [leading + place for place, name in enumerate(named) if name not in kept]
+        tensor = tensor.squeeze(gone)
+        left = [name for name in named if name in kept]
+        order = [leading + left.index(name) for name in kept]
+        return tensor.permute(*range(tensor.ndim - len(left)), *order)
+
+    return x.map(moved)
+
+
+def take(x: Value, dims: str, at: Mapping[str, Value], onto: str) -> Value:
+    """The elements of `x`, over `dims`, with the coordinates in `at` replaced by integers; zero outside.
+
+    The result and the values of `at` are over `onto`; leading dims broadcast from the right. Raises `ValueError` for a
+    coordinate that rests on an open decision.
+    """
+    names = dims.split()
+    leading = x.value.ndim - sum(name != "..." for name in names)
+    places: list[Tensor] = []
+    outside = torch.zeros((), dtype=torch.bool)
+    open_ones = [name for name, value in at.items() if not torch.equal(value.lo, value.hi)]
+    if open_ones:
+        raise ValueError(f"a gather along {open_ones} at positions that rest on open decisions")
+    columns = sum(name != "..." for name in onto.split())
+    for axis in range(leading):
+        size = x.shape[axis]
+        places.append(torch.arange(size).reshape(size, *(1,) * (leading - 1 - axis + columns)))
+    for axis, name in enumerate((name for name in names if name != "..."), leading):
+        size = x.shape[axis]
+        along = at[name].value if name in at else align(_positions(size), name, onto).value
+        outside = outside | (along < 0) | (along >= size)
+        places.append(along.clamp(0, max(size - 1, 0)))
+    return _masked(x, places, outside)
+
+
+def _positions(size: int) -> Value:
+    return certain(torch.arange(size), "i64")
+
+
+def _masked(x: Value, places: list[Tensor], outside: Tensor) -> Value:
+    """The elements of `x` at `places`, and zeros where that is outside."""
+    if math.prod(x.shape) == 0:
+        shape = torch.broadcast_shapes(outside.shape, *(place.shape for place in places))
+        return certain(torch.zeros((), dtype=x.value.dtype).expand(shape), x.kind)
+    found = x.map(lambda tensor: tensor[tuple(places)])
+    value, lo, hi, nan, slack = (
+        torch.where(outside, torch.zeros((), dtype=tensor.dtype), tensor)
+        for tensor in (found.value, found.lo, found.hi, found.nan, found.slack)
+    )
+    return replace(found, value=value, lo=lo, hi=hi, nan=nan, slack=slack)
