@@ -121,15 +121,16 @@ def _strided(sizes: tuple[int, ...], strides: tuple[tuple[int, ...], ...], confi
     rows, columns = config.turned if turned else config.tile
     while columns // 2 >= sizes[-1] and columns > 16:  # short rows: more of them in a tile
         rows, columns = rows * 2, columns // 2
-    unit = 1 if any(size % _UNIT for size in sizes) else _UNIT
-    even = [unit == 1 or aligned(sizes, (operand,), (kind,)) for operand, kind in zip(strides, layouts)]
+    unit = 1 if any(size % _UNIT for size in sizes[1:]) else _UNIT
+    inner = (_UNIT, *sizes[1:])  # the outermost size, of the rows, is passed as it is
+    even = [unit == 1 or aligned(inner, (operand,), (kind,)) for operand, kind in zip(strides, layouts)]
     n_rows = 1
     for size in sizes[:-1]:
         n_rows *= size
     grid = (-(-n_rows // rows) * -(-sizes[-1] // columns),)
     wide = needs_wide(sizes, strides, rows * columns)
-    inner = sizes[1:-1]
-    space = (n_rows, sizes[-1] // unit, *(1,) * (MAX_DIMS - 2 - len(inner)), *(size // unit for size in inner))
+    between = tuple(size // unit for size in sizes[1:-1])
+    space = (n_rows, sizes[-1] // unit, *(1,) * (MAX_DIMS - 2 - len(between)), *between)
     return Launch(
         False,
         grid,

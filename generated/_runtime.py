@@ -125,6 +125,10 @@ class Entry:
         return next(one.kernels for one in self.variants if not one.choices or choice in one.choices)
 
 
+def _as_it_is(kernel: Any) -> Any:
+    return kernel
+
+
 def run(entry: Entry, arguments: Arguments, out: Any = None, config: Config | None = None) -> Any:
     """Calls an op: checks the arguments, then launches its kernels, or takes the reference on CPU tensors.
 
@@ -166,11 +170,11 @@ def compute(
     *,
     outputs: Sequence[torch.Tensor] | None = None,
     config: Config | None = None,
-    traced: bool = False,
+    via: Callable[[Any], Any] = _as_it_is,
 ) -> tuple[torch.Tensor, ...]:
     """Allocates the results of a checked call (unless `outputs` are given) and launches its kernels.
 
-    `traced` marks the body of the registered operator, whose launches PyTorch records.
+    `via` wraps each kernel, for those who want to see the launches: the registered operator's are PyTorch's to see.
     """
     op = entry.operator
     written = dict(zip((spec.name for spec in op.results), outputs or ()))
@@ -179,12 +183,11 @@ def compute(
         entry, key, tensors, consts, lambda: _prepare(entry, tensors, consts, written, config)
     )
     if prepared is None:
-        return _compute_on_copies(entry, tensors, scalars, consts, written, config, traced)
+        return _compute_on_copies(entry, tensors, scalars, consts, written, config, via)
     device = prepared.bound.device
     for spec, (shape, strides, dtype) in zip(op.results, prepared.results):
         if spec.name not in written:
             written[spec.name] = torch.empty_strided(shape, strides, dtype=dtype, device=device)
-    via = torch.library.wrap_triton if traced and not INTERPRETED else _as_it_is
     values = {**tensors, **scalars, **consts}
     arguments = [*(values[name] for name in entry.parameters), *written.values()]
     with _on(device):
@@ -274,7 +277,7 @@ def _compute_on_copies(
     consts: Arguments,
     outputs: Mapping[str, torch.Tensor],
     config: Config | None,
-    traced: bool,
+    via: Callable[[Any], Any],
 ) -> tuple[torch.Tensor, ...]:
     """The same over dense copies: for layouts of more than six dims that do not merge."""
     op = entry.operator
@@ -286,7 +289,7 @@ def _compute_on_copies(
             f"{op.name}: the shapes {[tuple(tensor.shape) for tensor in tensors.values() if tensor is not None]} "
             "broadcast against each other in more than six dims; expand and copy one of them first"
         )
-    results = compute(entry, copies, scalars, consts, config=config, traced=traced)
+    results = compute(entry, copies, scalars, consts, config=config, via=via)
     for spec in op.inputs:
         tensor, copy = tensors[spec.name], copies[spec.name]
         if spec.written and tensor is not None and copy is not None and copy is not tensor:
@@ -425,7 +428,8 @@ def operate(entry: Entry, *arguments: Any) -> Any:
     recorded = torch._C._len_torch_dispatch_stack() > 0 or torch.compiler.is_compiling()
     if device.type == "cuda" or (runs_kernels(device) and not recorded):
         numbers = {name: values[name] for name in scalars}
-        results = compute(entry, tensors, numbers, consts, traced=True)
+        via = _as_it_is if INTERPRETED else torch.library.wrap_triton
+        results = compute(entry, tensors, numbers, consts, via=via)
     else:
         results = _call_reference(entry, values)
     return _single(results)
@@ -482,10 +486,6 @@ def _single(results: tuple[Any, ...]) -> Any:
 def as_bytes(tensor: torch.Tensor | None) -> torch.Tensor | None:
     """A tensor of one-byte elements as `uint8`: kernels decode and encode f8, which not every GPU knows."""
     return None if tensor is None else tensor.view(torch.uint8)
-
-
-def _as_it_is(kernel: Any) -> Any:
-    return kernel
 
 
 def _on(device: torch.device) -> contextlib.AbstractContextManager[Any]:

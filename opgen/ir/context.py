@@ -18,6 +18,10 @@ from opgen.source import Span
 from opgen.syntax import ast
 
 
+#: Characters of the spec that a help sentence repeats.
+_LONGEST_QUOTE = 60
+
+
 @dataclass(frozen=True)
 class Folded:
     """An expression of literals alone: it takes the type that it meets."""
@@ -107,6 +111,11 @@ class Context:
     def place(self, span: Span) -> Span:
         """Where a value stands: in the prelude's text, the call of the prelude's function."""
         return self._place(span)[0]
+
+    def quote(self, span: Span) -> str:
+        """What the spec says there, where it is short and no function's text; for proposals."""
+        text = " ".join(span.source.text[span.start : span.end].split())
+        return "…" if self.frames or len(text) > _LONGEST_QUOTE or "#" in text else text
 
     # --- values ---------------------------------------------------------------------------------
 

@@ -252,7 +252,7 @@ def _coordinate_index(context: Context, index: Operand) -> Ref | None:
         return None
     if context.kind(index) is not Kind.INTEGER:
         message = f"a coordinate must be an integer, and this is {context.describe(index)}"
-        context.error("OPG543", message, index.span, "round it: `cast(…, i32)`")
+        context.error("OPG543", message, index.span, f"write `cast({context.quote(index.span)}, i32)`")
         return None
     dtype = integer_literal_type(context, index) if isinstance(index, Folded) else context.compute_type(index)
     return None if dtype is None else convert(context, index, dtype)

@@ -13,8 +13,6 @@ from opgen.ir.types import common_type, convert, float_type
 from opgen.source import Span
 
 _POSITIONS = ("argmax", "argmin")
-#: Characters of the spec that a help sentence repeats.
-_LONGEST_QUOTE = 60
 _AVERAGES = ("mean", "var", "logsumexp")
 
 
@@ -173,14 +171,8 @@ def _warn_of_wide_product(context: Context, left: Computed, right: Computed) -> 
         half = _half_input(context, operand.ref)
         if half is not None:
             message = f"this operand of `@` is an f32 value made from {half} inputs: the product is a full f32 product"
-            advice = f"round it to multiply in {half}: `cast({_text(operand.span)}, {half})`"
+            advice = f"round it to multiply in {half}: `cast({context.quote(operand.span)}, {half})`"
             context.warning("OPG524", message, operand.span, advice)
-
-
-def _text(span: Span) -> str:
-    """What the spec says there, where it is short."""
-    text = " ".join(span.source.text[span.start : span.end].split())
-    return text if len(text) <= _LONGEST_QUOTE and "#" not in text else "…"
 
 
 def _half_input(context: Context, ref: Ref) -> Element | None:

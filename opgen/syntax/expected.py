@@ -4,37 +4,28 @@ from __future__ import annotations
 
 from typing import Final
 
-_NAMES: Final = frozenset(
-    "NAME op fn use const inout require reference grad none sizes tile test tolerance".split()
+# Terminals that stand together for something, and those that are then not mentioned beside it.
+_GROUPS: Final[tuple[tuple[str, str, str], ...]] = (
+    ("NUMBER NAME ( PREFIX", "an expression", "+ MINUS true false CONSTANT"),
+    ("INFIX", "an operator", "+ MINUS * / | ( ["),
+    ("NAME _REQUIRE", "a statement", "_REFERENCE _GRAD _SIZES _TILE _TEST"),
+    ("NAME", "a name", "CONST INOUT _SIZES _TOLERANCE"),
+    ("NUMBER", "an integer", "MINUS"),
+    ("STRING _OP", "`op`, `fn` or `use`", "LONG_STRING _FN _USE"),
+    ("STRING", "a string", "LONG_STRING"),
 )
-_GROUPS: Final[tuple[tuple[frozenset[str], str], ...]] = (
-    (frozenset({"NUMBER", "NAME", "(", "PREFIX"}), "an expression"),
-    (frozenset({"INFIX"}), "an operator"),
-    (frozenset({"NAME"}), "a name"),
-    (frozenset({"NUMBER"}), "an integer"),
-    (frozenset({"STRING", "op"}), "`op`, `fn` or `use`"),
-    (frozenset({"STRING"}), "a string"),
-)
-_SUBSUMED: Final[dict[str, frozenset[str]]] = {
-    "an expression": _NAMES | {"+", "MINUS", "true", "false", "CONSTANT"},
-    "an operator": frozenset({"+", "MINUS", "*", "/", "|", "(", "["}),
-    "a name": _NAMES,
-    "an integer": frozenset({"MINUS"}),
-    "`op`, `fn` or `use`": frozenset({"LONG_STRING", "fn", "use"}),
-    "a string": frozenset({"LONG_STRING"}),
-}
-_SHOWN: Final = {"RANGE": "`..`", "MINUS": "`-`"}
+_SHOWN: Final = {"RANGE": "..", "MINUS": "-", "_NONE": "none"}
 
 
 def in_words(expected: frozenset[str]) -> list[str]:
     """What could have come, in the words of the language; whole groups first."""
-    left = set(expected)
+    left = set(expected) - {"$END"}
     wanted = []
-    for words, said in _GROUPS:
-        if words <= left:
-            left -= words | _SUBSUMED.get(said, frozenset())
+    for terminals, said, beside in _GROUPS:
+        if set(terminals.split()) <= left:
+            left -= {*terminals.split(), *beside.split()}
             wanted.append(said)
-    return wanted + [_SHOWN.get(text, f"`{text}`") for text in sorted(left - {"$END"})]
+    return wanted + [f"`{_SHOWN.get(terminal, terminal)}`" for terminal in sorted(left)]
 
 
 def listed(wanted: list[str]) -> str:

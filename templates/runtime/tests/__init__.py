@@ -1,0 +1,1 @@
+"""Property tests of the package's ops, each in a file of its own."""

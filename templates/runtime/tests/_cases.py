@@ -1,0 +1,257 @@
+"""What an op declares to its tests, and one call of it: sizes, types, layouts, values."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from .. import _runtime as rt
+from ._draw import draw_number, draw_tensor
+from ._memory import Guarded, Layout, contiguous, guarded_input, guarded_update
+
+Sizes = Mapping[str, int]
+Range = tuple[float, float]
+Number = Any  # bool, int or float
+
+
+@dataclass(frozen=True)
+class Dim:
+    """`NAME`, `NAME*times`, `NAME/over`, a fixed size (digits) or `...`."""
+
+    name: str
+    times: int = 1
+    over: int = 1
+
+    def size(self, sizes: Sizes) -> int:
+        """Its size where the named dims have these."""
+        return int(self.name) if self.name.isdigit() else sizes[self.name] * self.times // self.over
+
+
+def _dim(text: str) -> Dim:
+    name, _, factor = text.partition("*")
+    if factor:
+        return Dim(name, times=int(factor))
+    name, _, divisor = text.partition("/")
+    return Dim(name, over=int(divisor or 1))
+
+
+@dataclass(frozen=True)
+class TensorSpec:
+    """A tensor of the op: its element type or type variable, and its dims, as in `"... S D/2"`."""
+
+    name: str
+    element: str
+    dims: str
+    optional: bool = False
+    updated: bool = False
+    range: Range | None = None
+
+    @property
+    def has_leading(self) -> bool:
+        return self.dims.startswith("...")
+
+    @property
+    def named(self) -> tuple[Dim, ...]:
+        """Its dims but for the leading ones."""
+        return tuple(_dim(text) for text in self.dims.split() if text != "...")
+
+    @property
+    def packed(self) -> bool:
+        return self.element in ("i4", "u4")
+
+
+@dataclass(frozen=True)
+class ScalarSpec:
+    """A number of the op, known at compile time where it is a `const`."""
+
+    name: str
+    type: str
+    const: bool = False
+    range: Range | None = None
+
+
+@dataclass(frozen=True)
+class Case:
+    """An op as its tests see it.
+
+    `oracle` takes tensors (or None) and numbers in the order of `parameters`, and gives a value for each result, then for
+    each tensor that is updated in place. `tolerance` widens the bounds of results of a type, by that much of
+    1 + |value|. `requires` are the conditions on sizes and consts.
+    """
+
+    entry: Any
+    oracle: Callable[..., Any]
+    parameters: tuple[TensorSpec | ScalarSpec, ...]
+    results: tuple[TensorSpec, ...]
+    types: Mapping[str, tuple[torch.dtype, ...]] = field(default_factory=dict)
+    sizes: Mapping[str, tuple[int, int]] = field(default_factory=dict)
+    requires: tuple[Callable[[Mapping[str, Any]], bool], ...] = ()
+    tolerance: Mapping[torch.dtype, float] = field(default_factory=dict)
+
+    @property
+    def name(self) -> str:
+        return str(self.entry.operator.name)
+
+    @property
+    def tensors(self) -> tuple[TensorSpec, ...]:
+        return tuple(one for one in self.parameters if isinstance(one, TensorSpec))
+
+    @property
+    def scalars(self) -> tuple[ScalarSpec, ...]:
+        return tuple(one for one in self.parameters if isinstance(one, ScalarSpec))
+
+    @property
+    def targets(self) -> tuple[TensorSpec, ...]:
+        """What a call writes, in the order of the oracle's values."""
+        return (*self.results, *(tensor for tensor in self.tensors if tensor.updated))
+
+    @property
+    def space(self) -> tuple[Dim, ...]:
+        """The named dims of the first target."""
+        return self.targets[0].named
+
+    @property
+    def has_leading(self) -> bool:
+        return any(tensor.has_leading for tensor in self.tensors)
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The named dims, each once, those of the first target first."""
+        dims = [dim for spec in (*self.targets, *self.tensors) for dim in spec.named]
+        return tuple(dict.fromkeys(dim.name for dim in dims if not dim.name.isdigit()))
+
+    def choices(self) -> list[dict[str, torch.dtype]]:
+        """Every choice of the type variables."""
+        return [dict(zip(self.types, choice)) for choice in itertools.product(*self.types.values())]
+
+    def dtype(self, spec: TensorSpec, types: Mapping[str, torch.dtype]) -> torch.dtype:
+        return types[spec.element] if spec.element in types else rt.DTYPES[spec.element]
+
+    def fitted(self, wanted: Sizes, consts: Mapping[str, Number]) -> dict[str, int] | None:
+        """Sizes near those wanted that meet what the op requires of them; None if there are none."""
+        names = [name for name in self.names]
+        steps = [self._step(name) for name in names]
+        base = [-(-self._bounded(name, wanted.get(name, 1)) // step) for name, step in zip(names, steps)]
+        bumps = [range(33) if self.requires and len(names) < 4 else range(1)] * len(names)
+        for bump in sorted(itertools.product(*bumps), key=sum):
+            sizes = {n: (b + more) * step for n, b, more, step in zip(names, base, bump, steps)}
+            if all(condition({**sizes, **consts}) for condition in self.requires):
+                return sizes
+        return None
+
+    def _step(self, name: str) -> int:
+        """The least number that all sizes of a dim are multiples of."""
+        overs = [
+            dim.over * (2 if tensor.packed and dim == tensor.named[-1] else 1)
+            for tensor in (*self.tensors, *self.results)
+            for dim in tensor.named
+            if dim.name == name
+        ]
+        return math.lcm(*overs)
+
+    def _bounded(self, name: str, size: int) -> int:
+        low, high = self.sizes.get(name, (0, size))
+        return max(low, min(size, high))
+
+
+@dataclass(frozen=True)
+class Call:
+    """One call: everything that its arguments are made from.
+
+    `leading` are the sizes of `...`; a tensor has the last `len(leading) - fewer[name]` of them, with size 1 at the
+    places in `ones[name]`, counted from the right. `config` None lets the op choose.
+    """
+
+    sizes: Sizes
+    types: Mapping[str, torch.dtype]
+    numbers: Mapping[str, Number]
+    leading: tuple[int, ...] = ()
+    layouts: Mapping[str, Layout] = field(default_factory=dict)
+    offsets: Mapping[str, int] = field(default_factory=dict)
+    fewer: Mapping[str, int] = field(default_factory=dict)
+    ones: Mapping[str, frozenset[int]] = field(default_factory=dict)
+    left_out: frozenset[str] = frozenset()
+    as_tensors: frozenset[str] = frozenset()
+    seed: int = 0
+    special: float = 0.1
+    config: Any = None
+
+    def layout(self, name: str) -> Layout:
+        return self.layouts.get(name, contiguous)
+
+    def shape(self, spec: TensorSpec) -> tuple[int, ...]:
+        """The shape that a tensor is passed with."""
+        named = [dim.size(self.sizes) for dim in spec.named]
+        if spec.packed:
+            named[-1] //= 2
+        if not spec.has_leading:
+            return tuple(named)
+        leading = list(self.leading[self.fewer.get(spec.name, 0) :])
+        for place in self.ones.get(spec.name, ()):
+            if place < len(leading):
+                leading[-1 - place] = 1
+        return (*leading, *named)
+
+    def __str__(self) -> str:
+        layouts = {name: layout.__name__ for name, layout in self.layouts.items()}
+        parts = [f"leading {list(self.leading)}", f"sizes {dict(self.sizes)}", f"types {dict(self.types)}"]
+        parts += [f"numbers {dict(self.numbers)}", f"layouts {layouts}", f"config {self.config}"]
+        for name in ("offsets", "fewer", "ones", "left_out", "as_tensors"):
+            value = getattr(self, name)
+            parts += [f"{name} {value}"] if value else []
+        return ", ".join(parts)
+
+
+@dataclass(frozen=True)
+class Arguments:
+    """The arguments of a call: guarded tensors by name (None where left out), and numbers."""
+
+    tensors: Mapping[str, Guarded | None]
+    numbers: Mapping[str, Number]
+    given: Mapping[str, Any]  # what the op gets: a 0-d tensor for some of the numbers
+
+    def values(self, case: Case) -> list[Tensor | Number | None]:
+        """Copies of the arguments in the order of the parameters, on the CPU, for the oracle."""
+        result: list[Tensor | Number | None] = []
+        for spec in case.parameters:
+            if isinstance(spec, ScalarSpec):
+                result.append(self.numbers[spec.name])
+                continue
+            guarded = self.tensors[spec.name]
+            result.append(None if guarded is None else guarded.tensor.cpu().clone())
+        return result
+
+
+def make_arguments(case: Case, call: Call, device: torch.device) -> Arguments:
+    """Draws the values of a call and lays them out in memory."""
+    generator = torch.Generator().manual_seed(call.seed)
+    tensors: dict[str, Guarded | None] = {}
+    for spec in case.tensors:
+        if spec.name in call.left_out:
+            tensors[spec.name] = None
+            continue
+        dtype = case.dtype(spec, call.types)
+        values = draw_tensor(call.shape(spec), dtype, generator, spec.range, call.special)
+        guarded = guarded_update if spec.updated else guarded_input
+        layout, offset = call.layout(spec.name), call.offsets.get(spec.name, 0)
+        tensors[spec.name] = guarded(values.to(device), layout, offset)
+    given = {name: None if one is None else one.tensor for name, one in tensors.items()}
+    for scalar in case.scalars:
+        number = call.numbers[scalar.name]
+        as_tensor = scalar.name in call.as_tensors
+        given[scalar.name] = (
+            torch.tensor(number, dtype=rt.DTYPES[scalar.type], device=device) if as_tensor else number
+        )
+    return Arguments(tensors, call.numbers, given)
+
+
+def plain_numbers(case: Case, seed: int) -> dict[str, Number]:
+    """A value for each scalar, none of them special."""
+    generator = torch.Generator().manual_seed(seed)
+    return {one.name: draw_number(one.type, generator, one.range, special=0.0) for one in case.scalars}

@@ -1,0 +1,81 @@
+"""Random tensors and numbers of any element type, with special values among them."""
+
+from __future__ import annotations
+
+import math
+
+import torch
+from torch import Tensor
+
+from .. import _runtime as rt
+
+Range = tuple[float, float]
+
+_WIDTHS = (1e-3, 1.0, 1.0, 10.0, 100.0)
+"""Standard deviations of normal numbers: most functions vary most near 1."""
+
+_HALVES = (0.5, -0.5, 1.5, -1.5, 2.5, -2.5, 1.0, -1.0, 2.0, 3.0, -3.0)
+
+
+def special_floats(dtype: torch.dtype) -> Tensor:
+    """Zeros, infinities, NaN, the extremes of a type and of its subnormals, and ties of rounding."""
+    info = torch.finfo(dtype)
+    smallest = info.smallest_normal * info.eps
+    values = [0.0, -0.0, math.inf, -math.inf, math.nan, info.max, -info.max, info.smallest_normal]
+    values += [smallest, -smallest, 3 * smallest, *_HALVES]
+    return torch.tensor(values, dtype=torch.float64).to(dtype)
+
+
+def draw_tensor(
+    shape: tuple[int, ...],
+    dtype: torch.dtype,
+    generator: torch.Generator,
+    limits: Range | None,
+    special: float,
+) -> Tensor:
+    """A tensor of random values, within `limits` if there are any; else a share of them is `special`."""
+    if dtype == torch.bool:
+        return torch.rand(shape, generator=generator) < 0.5
+    if not dtype.is_floating_point:
+        return _draw_integers(shape, dtype, generator, limits, special)
+    if limits is not None:
+        low, high = limits
+        numbers = torch.rand(shape, generator=generator, dtype=torch.float64) * (high - low) + low
+        return numbers.to(dtype)
+    numbers = torch.randn(shape, generator=generator, dtype=torch.float64)
+    numbers *= torch.tensor(_WIDTHS, dtype=torch.float64)[_pick(len(_WIDTHS), shape, generator)]
+    specials = special_floats(dtype).to(torch.float64)
+    chosen = specials[_pick(len(specials), shape, generator)]
+    return torch.where(torch.rand(shape, generator=generator) < special, chosen, numbers).to(dtype)
+
+
+def _draw_integers(
+    shape: tuple[int, ...],
+    dtype: torch.dtype,
+    generator: torch.Generator,
+    limits: Range | None,
+    special: float,
+) -> Tensor:
+    info = torch.iinfo(dtype)
+    if limits is not None:
+        low, high = int(limits[0]), int(limits[1])
+        return torch.randint(low, high + 1, shape, generator=generator, dtype=torch.int64).to(dtype)
+    small = torch.randint(-3, 20, shape, generator=generator)
+    medium = torch.randint(-300, 300, shape, generator=generator)
+    extremes = torch.tensor([info.min, info.min + 1, info.max, info.max - 1])
+    extreme = extremes[_pick(len(extremes), shape, generator)]
+    share = torch.rand(shape, generator=generator)
+    numbers = torch.where(share < 0.7, small, medium)
+    return torch.where(share > 1 - special, extreme, numbers).to(dtype)
+
+
+def _pick(count: int, shape: tuple[int, ...], generator: torch.Generator) -> Tensor:
+    return torch.randint(count, shape, generator=generator)
+
+
+def draw_number(
+    kind: str, generator: torch.Generator, limits: Range | None, special: float
+) -> bool | int | float:
+    """A Python number that a scalar of type `kind` holds exactly."""
+    dtype = rt.DTYPES[kind]
+    return draw_tensor((), dtype, generator, limits, special).item()
