@@ -106,7 +106,7 @@ class Entry:
     """An op as its module declares it.
 
     `parameters` are the names in the order of the public function. `prepared` remembers checked calls by their
-    signature.
+    signature, and `ready` those that can be launched without another look at their arguments.
     """
 
     operator: Operator
@@ -114,6 +114,36 @@ class Entry:
     variants: tuple[Variant, ...]
     reference: Callable[..., Any]
     prepared: dict[Any, Any] = field(default_factory=dict, repr=False, compare=False)
+    ready: dict[Any, Any] = field(default_factory=dict, repr=False, compare=False)
+
+    def call(self, *values: Any, out: Any = None) -> Any:
+        """Calls the op with its parameters in order: at once where the same signature was called before."""
+        signature = None if out is not None else _signature(values)
+        prepared = self.ready.get(signature)
+        if prepared is not None:
+            return _single(_launch(prepared, values, ()))
+        result = run(self, dict(zip(self.parameters, values)), out)
+        if signature is not None:
+            self._remember(signature, values)
+        return result
+
+    def _remember(self, signature: tuple[Any, ...], values: tuple[Any, ...]) -> None:
+        """Keeps the plan of a call that was launched as it came: fresh results, and no scalar to convert."""
+        op = self.operator
+        arguments = dict(zip(self.parameters, values))
+        tensors = {spec.name: arguments[spec.name] for spec in op.inputs}
+        consts = {spec.name: arguments[spec.name] for spec in op.scalars if spec.const}
+        device = next(tensor.device for tensor in tensors.values() if tensor is not None)
+        if not runs_kernels(device) or any(spec.written for spec in op.inputs):
+            return
+        for spec in op.scalars:
+            if bind_scalar(op, spec, arguments[spec.name], device) is not arguments[spec.name]:
+                return
+        prepared = _remembered(self, ("launch", None), tensors, consts, lambda: None)
+        if prepared is not None:
+            if len(self.ready) >= _REMEMBERED_CALLS:
+                self.ready.clear()
+            self.ready[signature] = prepared
 
     def run(self, arguments: Arguments, out: Any = None, config: Config | None = None) -> Any:
         """Calls the op; see the function `run`."""
@@ -184,16 +214,49 @@ def compute(
     )
     if prepared is None:
         return _compute_on_copies(entry, tensors, scalars, consts, written, config, via)
-    device = prepared.bound.device
-    for spec, (shape, strides, dtype) in zip(op.results, prepared.results):
-        if spec.name not in written:
-            written[spec.name] = torch.empty_strided(shape, strides, dtype=dtype, device=device)
     values = {**tensors, **scalars, **consts}
-    arguments = [*(values[name] for name in entry.parameters), *written.values()]
+    return _launch(prepared, [values[name] for name in entry.parameters], tuple(written.values()), via)
+
+
+def _launch(
+    prepared: _Prepared,
+    values: Sequence[Any],
+    outputs: tuple[torch.Tensor, ...],
+    via: Callable[[Any], Any] = _as_it_is,
+) -> tuple[torch.Tensor, ...]:
+    """Launches a planned call; `values` are the op's parameters in order, and no `outputs` are given for new ones."""
+    device = prepared.bound.device
+    if not outputs:
+        outputs = tuple(
+            [torch.empty_strided(*layout, dtype=dtype, device=device) for *layout, dtype in prepared.results]
+        )
     with _on(device):
         for kernel, launch in prepared.launches:
-            kernel.launch(via, launch, prepared.bound.sizes, *arguments)
-    return tuple(written.values())
+            kernel.launch(via, launch, prepared.bound.sizes, *values, *outputs)
+    return outputs
+
+
+def _signature(values: tuple[Any, ...]) -> tuple[Any, ...] | None:
+    """What the plan of a call depends on, or None for one that needs a closer look: traced, recorded, converted."""
+    if (
+        torch.compiler.is_compiling()
+        or torch._C._len_torch_dispatch_stack()
+        or torch._C._functorch.peek_interpreter_stack() is not None
+    ):
+        return None
+    grad = torch.is_grad_enabled()
+    key: list[Any] = []
+    for value in values:
+        kind = type(value)
+        if kind is torch.Tensor or kind is torch.nn.Parameter:
+            if grad and value.requires_grad:
+                return None
+            key += (value.dtype, value.shape, value.stride(), value.device)
+        elif kind is float or value is None:
+            key.append(kind)
+        else:
+            return None
+    return tuple(key)
 
 
 @dataclass(frozen=True)

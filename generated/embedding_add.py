@@ -230,17 +230,13 @@ _WALK = rt.Walk(
 )
 
 _CONFIGS = {
-    "sm_75": {8: rt.Config(block=1024, warps=4, tile=(1, 1024), turned=(32, 32))},
-    "sm_80": {8: rt.Config(block=1024, warps=4, tile=(1, 1024), turned=(32, 32))},
-    "sm_86": {8: rt.Config(block=1024, warps=4, tile=(1, 1024), turned=(32, 32))},
-    "sm_89": {8: rt.Config(block=1024, warps=4, tile=(1, 1024), turned=(32, 32))},
-    "sm_90": {8: rt.Config(block=2048, warps=4, tile=(1, 2048), turned=(32, 32))},
-    "sm_100": {8: rt.Config(block=2048, warps=4, tile=(1, 2048), turned=(32, 32))},
-    "sm_120": {8: rt.Config(block=1024, warps=4, tile=(1, 1024), turned=(32, 32))},
-    "gfx90a": {8: rt.Config(block=1024, warps=4, tile=(1, 1024), turned=(32, 32))},
-    "gfx942": {8: rt.Config(block=1024, warps=4, tile=(1, 1024), turned=(32, 32))},
-    "gfx950": {8: rt.Config(block=1024, warps=4, tile=(1, 1024), turned=(32, 32))},
-    "gfx1100": {8: rt.Config(block=1024, warps=4, tile=(1, 1024), turned=(32, 32))},
+    **dict.fromkeys(
+        ("sm_75", "sm_80", "sm_86", "sm_89", "sm_120", "gfx90a", "gfx942", "gfx950", "gfx1100"),
+        {8: rt.Config(block=1024, warps=4, tile=(1, 1024), turned=(32, 32))},
+    ),
+    **dict.fromkeys(
+        ("sm_90", "sm_100"), {8: rt.Config(block=2048, warps=4, tile=(1, 2048), turned=(32, 32))}
+    ),
 }
 
 
@@ -274,15 +270,7 @@ def embedding_add(
         ValueError: sizes, devices or memory of the arguments do not fit together.
         RuntimeError: in a backward pass, which this op does not have.
     """
-    return _ENTRY.run(
-        {
-            "ids": ids,
-            "positions": positions,
-            "token_table": token_table,
-            "position_table": position_table,
-        },
-        out,
-    )
+    return _ENTRY.call(ids, positions, token_table, position_table, out=out)
 
 
 def reference(

@@ -107,50 +107,20 @@ _WALK = rt.Walk(
 )
 
 _CONFIGS = {
-    "sm_75": {
-        2: rt.Config(block=1024, warps=4, tile=(1, 1024), turned=(64, 64)),
-        4: rt.Config(block=512, warps=4, tile=(1, 512), turned=(32, 32)),
-    },
-    "sm_80": {
-        2: rt.Config(block=1024, warps=4, tile=(1, 1024), turned=(64, 64)),
-        4: rt.Config(block=512, warps=4, tile=(1, 512), turned=(32, 32)),
-    },
-    "sm_86": {
-        2: rt.Config(block=1024, warps=4, tile=(1, 1024), turned=(64, 64)),
-        4: rt.Config(block=512, warps=4, tile=(1, 512), turned=(32, 32)),
-    },
-    "sm_89": {
-        2: rt.Config(block=1024, warps=4, tile=(1, 1024), turned=(64, 64)),
-        4: rt.Config(block=512, warps=4, tile=(1, 512), turned=(32, 32)),
-    },
-    "sm_90": {
-        2: rt.Config(block=2048, warps=4, tile=(1, 2048), turned=(64, 64)),
-        4: rt.Config(block=1024, warps=4, tile=(1, 1024), turned=(32, 32)),
-    },
-    "sm_100": {
-        2: rt.Config(block=2048, warps=4, tile=(1, 2048), turned=(64, 64)),
-        4: rt.Config(block=1024, warps=4, tile=(1, 1024), turned=(32, 32)),
-    },
-    "sm_120": {
-        2: rt.Config(block=1024, warps=4, tile=(1, 1024), turned=(64, 64)),
-        4: rt.Config(block=512, warps=4, tile=(1, 512), turned=(32, 32)),
-    },
-    "gfx90a": {
-        2: rt.Config(block=1024, warps=4, tile=(1, 1024), turned=(64, 64)),
-        4: rt.Config(block=512, warps=4, tile=(1, 512), turned=(32, 32)),
-    },
-    "gfx942": {
-        2: rt.Config(block=1024, warps=4, tile=(1, 1024), turned=(64, 64)),
-        4: rt.Config(block=512, warps=4, tile=(1, 512), turned=(32, 32)),
-    },
-    "gfx950": {
-        2: rt.Config(block=1024, warps=4, tile=(1, 1024), turned=(64, 64)),
-        4: rt.Config(block=512, warps=4, tile=(1, 512), turned=(32, 32)),
-    },
-    "gfx1100": {
-        2: rt.Config(block=1024, warps=4, tile=(1, 1024), turned=(64, 64)),
-        4: rt.Config(block=512, warps=4, tile=(1, 512), turned=(32, 32)),
-    },
+    **dict.fromkeys(
+        ("sm_75", "sm_80", "sm_86", "sm_89", "sm_120", "gfx90a", "gfx942", "gfx950", "gfx1100"),
+        {
+            2: rt.Config(block=1024, warps=4, tile=(1, 1024), turned=(64, 64)),
+            4: rt.Config(block=512, warps=4, tile=(1, 512), turned=(32, 32)),
+        },
+    ),
+    **dict.fromkeys(
+        ("sm_90", "sm_100"),
+        {
+            2: rt.Config(block=2048, warps=4, tile=(1, 2048), turned=(64, 64)),
+            4: rt.Config(block=1024, warps=4, tile=(1, 1024), turned=(32, 32)),
+        },
+    ),
 }
 
 
@@ -179,7 +149,7 @@ def lerp(
         ValueError: sizes, devices or memory of the arguments do not fit together.
         RuntimeError: in a backward pass, which this op does not have.
     """
-    return _ENTRY.run({"start": start, "end": end, "weight": weight}, out)
+    return _ENTRY.call(start, end, weight, out=out)
 
 
 def reference(start: torch.Tensor, end: torch.Tensor, weight: float | torch.Tensor) -> torch.Tensor:

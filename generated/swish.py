@@ -87,50 +87,20 @@ _OPERATOR = rt.Operator(
 _WALK = rt.Walk(space=("...",), accesses=(rt.Access("y", ("...",)), rt.Access("x", ("...",))))
 
 _CONFIGS = {
-    "sm_75": {
-        2: rt.Config(block=2048, warps=4, tile=(1, 2048), turned=(64, 64)),
-        4: rt.Config(block=1024, warps=4, tile=(1, 1024), turned=(32, 32)),
-    },
-    "sm_80": {
-        2: rt.Config(block=2048, warps=4, tile=(1, 2048), turned=(64, 64)),
-        4: rt.Config(block=1024, warps=4, tile=(1, 1024), turned=(32, 32)),
-    },
-    "sm_86": {
-        2: rt.Config(block=2048, warps=4, tile=(1, 2048), turned=(64, 64)),
-        4: rt.Config(block=1024, warps=4, tile=(1, 1024), turned=(32, 32)),
-    },
-    "sm_89": {
-        2: rt.Config(block=2048, warps=4, tile=(1, 2048), turned=(64, 64)),
-        4: rt.Config(block=1024, warps=4, tile=(1, 1024), turned=(32, 32)),
-    },
-    "sm_90": {
-        2: rt.Config(block=4096, warps=4, tile=(1, 4096), turned=(64, 64)),
-        4: rt.Config(block=2048, warps=4, tile=(1, 2048), turned=(32, 32)),
-    },
-    "sm_100": {
-        2: rt.Config(block=4096, warps=4, tile=(1, 4096), turned=(64, 64)),
-        4: rt.Config(block=2048, warps=4, tile=(1, 2048), turned=(32, 32)),
-    },
-    "sm_120": {
-        2: rt.Config(block=2048, warps=4, tile=(1, 2048), turned=(64, 64)),
-        4: rt.Config(block=1024, warps=4, tile=(1, 1024), turned=(32, 32)),
-    },
-    "gfx90a": {
-        2: rt.Config(block=2048, warps=4, tile=(1, 2048), turned=(64, 64)),
-        4: rt.Config(block=1024, warps=4, tile=(1, 1024), turned=(32, 32)),
-    },
-    "gfx942": {
-        2: rt.Config(block=2048, warps=4, tile=(1, 2048), turned=(64, 64)),
-        4: rt.Config(block=1024, warps=4, tile=(1, 1024), turned=(32, 32)),
-    },
-    "gfx950": {
-        2: rt.Config(block=2048, warps=4, tile=(1, 2048), turned=(64, 64)),
-        4: rt.Config(block=1024, warps=4, tile=(1, 1024), turned=(32, 32)),
-    },
-    "gfx1100": {
-        2: rt.Config(block=2048, warps=4, tile=(1, 2048), turned=(64, 64)),
-        4: rt.Config(block=1024, warps=4, tile=(1, 1024), turned=(32, 32)),
-    },
+    **dict.fromkeys(
+        ("sm_75", "sm_80", "sm_86", "sm_89", "sm_120", "gfx90a", "gfx942", "gfx950", "gfx1100"),
+        {
+            2: rt.Config(block=2048, warps=4, tile=(1, 2048), turned=(64, 64)),
+            4: rt.Config(block=1024, warps=4, tile=(1, 1024), turned=(32, 32)),
+        },
+    ),
+    **dict.fromkeys(
+        ("sm_90", "sm_100"),
+        {
+            2: rt.Config(block=4096, warps=4, tile=(1, 4096), turned=(64, 64)),
+            4: rt.Config(block=2048, warps=4, tile=(1, 2048), turned=(32, 32)),
+        },
+    ),
 }
 
 
@@ -154,7 +124,7 @@ def swish(
         ValueError: sizes, devices or memory of the arguments do not fit together.
         RuntimeError: in a backward pass, which this op does not have.
     """
-    return _ENTRY.run({"x": x, "beta": beta}, out)
+    return _ENTRY.call(x, beta, out=out)
 
 
 def reference(x: torch.Tensor, beta: float | torch.Tensor = 1.0) -> torch.Tensor:

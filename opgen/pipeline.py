@@ -9,7 +9,8 @@ from dataclasses import dataclass
 from opgen.diagnostics import Diagnostic, Diagnostics, Note, SpecError
 from opgen.emit import package
 from opgen.emit.module import module_context
-from opgen.emit.render import render_module
+from opgen.emit.render import render_module, render_test
+from opgen.emit.tests import test_context
 from opgen.ir.lower import lower
 from opgen.ir.nodes import Op
 from opgen.ir.verify import verify_op
@@ -68,8 +69,11 @@ def compile_specs(
     files: dict[str, tuple[str, str | None]] = {}
     for spec in specs:
         for op in spec.ops:
-            files[f"{op.ir.name}.py"] = (_module(op, spec.source.name), spec.source.name)
-    modules = tuple(sorted(path.removesuffix(".py") for path in files))
+            module = module_context(op.ir, op.plans, spec.source.name)
+            files[f"{op.ir.name}.py"] = (render_module(module), spec.source.name)
+            tests = render_test(test_context(op.ir, module))
+            files[f"tests/test_{op.ir.name}.py"] = (tests, spec.source.name)
+    modules = tuple(sorted(op.ir.name for spec in specs for op in spec.ops))
     files |= {path: (text, None) for path, text in package.runtime_files().items()}
     files["__init__.py"] = (package.package_index(modules), None)
     return Build(tuple(specs), _with_manifest(files), found.sorted())
@@ -120,10 +124,6 @@ def _refuse_clashes(specs: Sequence[BuiltSpec], found: Diagnostics) -> None:
         if earlier is not op:
             notes = (Note("first defined here", earlier.span),)
             found.error("OPG502", f"the op `{op.name}` is defined twice", op.span, notes=notes)
-
-
-def _module(op: BuiltOp, spec: str) -> str:
-    return render_module(module_context(op.ir, op.plans, spec))
 
 
 def _with_manifest(files: dict[str, tuple[str, str | None]]) -> tuple[tuple[str, str], ...]:

@@ -78,11 +78,8 @@ def _install() -> None:
     builder = interpreter.InterpreterBuilder
     if getattr(builder, "_is_watched", False):
         return
-    load, store, set_grid_idx = (
-        builder.create_masked_load,
-        builder.create_masked_store,
-        builder.set_grid_idx,
-    )
+    load, store = builder.create_masked_load, builder.create_masked_store
+    program_id = builder.create_get_program_id
 
     def watched_load(self: Any, ptrs: Any, mask: Any, *rest: Any) -> Any:
         return load(self, ptrs, _checked(ptrs, mask, writes=False), *rest)
@@ -90,15 +87,18 @@ def _install() -> None:
     def watched_store(self: Any, ptrs: Any, value: Any, mask: Any, *rest: Any) -> Any:
         return store(self, ptrs, value, _checked(ptrs, mask, writes=True), *rest)
 
-    def shifted_grid_idx(self: Any, x: int, y: int, z: int) -> None:
-        set_grid_idx(self, x + _first_programs[-1], y, z)
+    def shifted_program_id(self: Any, axis: int) -> Any:
+        number = program_id(self, axis)
+        if axis == 0:
+            number.data = number.data + np.int32(_first_programs[-1])
+        return number
 
     def nothing_to_restore(self: Any, *arguments: Any) -> None:
         """Kernels work on the CPU tensors themselves; to copy a storage onto itself would touch all of it."""
 
     builder.create_masked_load = watched_load
     builder.create_masked_store = watched_store
-    builder.set_grid_idx = shifted_grid_idx
+    builder.create_get_program_id = shifted_program_id
     interpreter.GridExecutor._restore_args_dev = nothing_to_restore
     builder._is_watched = True
 

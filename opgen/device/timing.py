@@ -5,7 +5,7 @@ from __future__ import annotations
 import platform
 import subprocess
 from collections.abc import Callable, Mapping
-from statistics import median, quantiles
+from statistics import median
 from typing import Any
 
 import torch
@@ -36,19 +36,11 @@ def interleaved(contenders: Mapping[str, Work], *, rounds: int = _ROUNDS) -> dic
     return {name: median(found) for name, found in times.items()}
 
 
-def copy_work(count: int) -> Work:
+def copy_work(count: int, device: str = "cuda") -> Work:
     """A device-to-device copy that moves `count` bytes: half of them read, half written. The bytes are random."""
-    source = torch.randint(256, (max(count // 2, 1),), dtype=torch.uint8, device="cuda")
+    source = torch.randint(256, (max(count // 2, 1),), dtype=torch.uint8, device=device)
     target = torch.empty_like(source)
     return lambda: target.copy_(source)
-
-
-def spread(work: Work, *, calls: int = 100) -> tuple[float, float]:
-    """The first and last deciles of a call's time, in microseconds."""
-    cache = torch.empty(_CLEARED_BYTES, dtype=torch.int8, device="cuda")
-    work()
-    tenths = quantiles(_timed(work, calls, cache), n=10)
-    return tenths[0], tenths[-1]
 
 
 def _calls_of_a_round(work: Work, cache: torch.Tensor) -> int:

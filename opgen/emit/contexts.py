@@ -50,7 +50,6 @@ class FunctionContext:
     doc_lines: tuple[str, ...]
     entry: str
     arguments: tuple[str, ...]
-    out: str
 
 
 @dataclass(frozen=True)
@@ -86,3 +85,23 @@ class ModuleContext:
     reference: ReferenceContext
     entry: TableContext
     operator: OperatorContext
+
+
+@dataclass(frozen=True)
+class TestContext:
+    """`templates/test.py.j2`: the property tests of one op, its formula over the oracle's intervals first."""
+
+    spec: str
+    op: str
+    function: str
+    entry: str
+    functions: tuple[str, ...]
+    oracle_parameters: tuple[str, ...]
+    oracle_returns: str
+    oracle_lines: tuple[str, ...]
+    has_reference: bool
+    reference_parameters: tuple[str, ...]
+    reference_lines: tuple[str, ...]
+    parameters: tuple[str, ...]
+    results: tuple[str, ...]
+    options: tuple[str, ...]

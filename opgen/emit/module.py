@@ -109,16 +109,15 @@ def _entry(
 
 def _function(op: Op, name: str, entry: str) -> FunctionContext:
     parameters = [_parameter(param) for param in op.params]
-    arguments = tuple(f"{quoted(param.name)}: {param.name}" for param in op.params)
-    out = ""
+    arguments = [param.name for param in op.params]
     if op.results:
         many = ", ".join("torch.Tensor" for _ in op.results)
         kind = "torch.Tensor" if len(op.results) == 1 else f"tuple[{many}]"
         parameters += ["*", f"out: {kind} | None = None"]
-        out = "out"
+        arguments.append("out=out")
     title, *doc_lines = function_doc(op)
     return FunctionContext(
-        name, tuple(parameters), returned_type(op), title, tuple(doc_lines), entry, arguments, out
+        name, tuple(parameters), returned_type(op), title, tuple(doc_lines), entry, tuple(arguments)
     )
 
 

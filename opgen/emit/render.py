@@ -10,7 +10,7 @@ import black
 import jinja2
 
 from opgen.diagnostics import InternalError
-from opgen.emit.contexts import ModuleContext
+from opgen.emit.contexts import ModuleContext, TestContext
 from opgen.resources import template_root
 
 #: Generated text is checked in, so its format is pinned: black at the version of pyproject.toml, in this mode.
@@ -35,6 +35,11 @@ def make_environment() -> jinja2.Environment:
 def render_module(module: ModuleContext) -> str:
     """The text of one generated module."""
     return _render("module.py.j2", {"module": module})
+
+
+def render_test(test: TestContext) -> str:
+    """The text of the property tests of one op."""
+    return _render("test.py.j2", {"test": test})
 
 
 def _render(template: str, names: Mapping[str, object]) -> str:

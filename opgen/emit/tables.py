@@ -7,9 +7,6 @@ from opgen.emit.names import Names
 from opgen.ir.nodes import Dim, HostApply, HostExpr, HostName, HostNumber, Op, Requirement, Result, TensorParam
 from opgen.plan.model import Access, ElementwisePlan, Plan
 
-_WORDS = {"and": "and", "or": "or"}
-_PYTHON_STRENGTH = {"or": 1, "and": 2, "not": 3}
-
 
 def quoted(text: str) -> str:
     """A Python string literal."""
@@ -48,15 +45,19 @@ def walk(plan: ElementwisePlan) -> str:
 
 
 def configs(plans: tuple[Plan, ...], kernel: int) -> str:
-    """The configs of one kernel: target, then bytes of the widest element."""
-    rows = []
+    """The configs of one kernel: target, then bytes of the widest element. Targets that agree share a row."""
+    rows: dict[str, list[str]] = {}
     for plan in plans:
         entries = ", ".join(
             f"{one.width}: rt.Config(block={one.block}, warps={one.warps}, tile={one.tile}, turned={one.turned})"
             for one in plan.kernels[kernel].configs
         )
-        rows.append(f"{quoted(plan.target)}: {{{entries}}}")
-    return f"{{{', '.join(rows)}}}"
+        rows.setdefault(f"{{{entries}}}", []).append(quoted(plan.target))
+    texts = (
+        f"{names[0]}: {table}" if len(names) == 1 else f"**dict.fromkeys(({', '.join(names)}), {table})"
+        for table, names in rows.items()
+    )
+    return f"{{{', '.join(texts)}}}"
 
 
 def _each(texts) -> str:  # type: ignore[no-untyped-def]

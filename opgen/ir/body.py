@@ -136,7 +136,10 @@ def _stored_type(context: Context, name: str, element: Element, operand: Folded 
     if wanted is Kind.INTEGER and kind is Kind.FLOAT:
         message = f"`{name}` is {element}, an integer, and the value assigned to it is a float"
         context.error(
-            "OPG606", message, operand.span, f"write `cast({context.quote(operand.span)}, {element})`, which truncates toward zero"
+            "OPG606",
+            message,
+            operand.span,
+            f"write `cast({context.quote(operand.span)}, {element})`, which truncates toward zero",
         )
         return None
     compute = DTYPES[element.dtype.compute]

@@ -17,7 +17,6 @@ from opgen.ir.signature import Signature, chosen
 from opgen.source import Span
 from opgen.syntax import ast
 
-
 #: Characters of the spec that a help sentence repeats.
 _LONGEST_QUOTE = 60
 

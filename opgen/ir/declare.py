@@ -212,7 +212,7 @@ def _tensor_param(head: _Declaration, param: ast.Param, type_: ast.TensorType) -
     default = None
     if param.default is not None:
         types = (element.dtype,) if element.variable is None else head.variables[element.variable].types
-        default = _default(head, param.default, types, tensor=True)
+        default = default_number(param.default, types, head.functions, head.diagnostics, tensor=True)
         if default is None:
             return None
     return TensorParam(param.name.text, element, dims, param.kind == "inout", default, param.name.span)
@@ -259,10 +259,14 @@ def _declare_result(head: _Declaration, result: ast.Result) -> None:
 
 def _check_packed(head: _Declaration, element: Element, type_: ast.TensorType) -> bool:
     types = (element.dtype,) if element.variable is None else head.variables[element.variable].types
-    if type_.dims or not any(dtype.is_packed for dtype in types):
+    if not any(dtype.is_packed for dtype in types):
         return True
-    message = f"`{element}` is packed along the last dim, and this tensor has none"
-    head.diagnostics.error("OPG321", message, type_.span)
+    last = type_.dims[-1] if type_.dims else None
+    if last is not None and not (isinstance(last, ast.FixedDim) and last.size % 2):
+        return True
+    why = "this tensor has none" if last is None else "its size must be even"
+    span = type_.span if last is None else last.span
+    head.diagnostics.error("OPG321", f"`{element}` is packed along the last dim, and {why}", span)
     return False
 
 
@@ -314,37 +318,3 @@ def _check_known(signature: Signature, head: _Declaration) -> None:
                 head.diagnostics.error(
                     "OPG502", message, ref.span, help=did_you_mean(name, signature.known_dims)
                 )
-
-
-# --- defaults -----------------------------------------------------------------------------------
-
-
-def _default(head: _Declaration, expr: ast.Expr, types: Sequence[DType], *, tensor: bool) -> Number | None:
-    """The exact number of a default that fits every type; None after a mistake (reported)."""
-    nothing = Signature(
-        "", (), (), (), (), frozenset(), False, False, frozenset(), frozenset(), frozenset(), expr.span
-    )
-    folded = constant(Context(nothing, head.functions, {}, head.diagnostics), expr, "a default")
-    if folded is None:
-        return None
-    mistake = next(
-        (found for found in (_misfit(folded, dtype, tensor) for dtype in types) if found is not None), None
-    )
-    if mistake is not None:
-        head.diagnostics.error("OPG322", mistake[0], expr.span, help=mistake[1])
-        return None
-    return folded.exact.number
-
-
-def _misfit(folded: Folded, dtype: DType, tensor: bool) -> tuple[str, str | None] | None:
-    """Why a default does not go with a type, and what would."""
-    kind = folded.kind
-    if dtype.is_bool and kind is not Kind.BOOL:
-        return "the default of a bool is `true` or `false`", None
-    if kind is Kind.BOOL and dtype is not BOOL:
-        return f"the default of {dtype} is a number, not a bool", "write `1` or `0`"
-    if dtype.is_integer and kind is Kind.FLOAT:
-        return f"the default of {dtype} is an integer", None
-    # A left-out float tensor reads as the exact number: it only has to fit the type that it is computed in.
-    held = numbers.compute_float(dtype) if tensor and dtype.is_float else dtype
-    return None if numbers.fits(folded.exact.value, held) else (f"this default does not fit {held}", None)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from opgen.dtypes import DTYPES, Kind
+from opgen.dtypes import DTYPES, I32, Kind
 from opgen.ir import numbers
 from opgen.ir.context import Computed, Context, Folded, Frame, Operand
 from opgen.ir.functions import arity_message, parts, report_unknown_function
@@ -56,7 +56,10 @@ def _unary(context: Context, expr: ast.Unary) -> Operand:
         return apply(context, UNARY_OPERATORS[expr.op], [operand], expr.span, expr.op)
     if operand is None or context.kind(operand) is not Kind.BOOL:
         return operand
-    return apply(context, "add", [operand, Folded(numbers.exact(0, Kind.INTEGER), expr.span)], expr.span, "+")
+    if isinstance(operand, Folded):
+        return Folded(numbers.exact(operand.exact.value, Kind.INTEGER), expr.span)
+    ref = convert(context, operand, I32)
+    return None if ref is None else Computed(ref, expr.span)
 
 
 def _binary(context: Context, expr: ast.Binary) -> Operand:
@@ -245,7 +248,9 @@ def _expanded(
 
 def constant(context: Context, expr: ast.Expr, what: str) -> Folded | None:
     """The literal that an expression without names folds to; None after a mistake (reported), `what` naming it."""
-    named = next((part for part in parts(expr) if isinstance(part, (ast.Reference, ast.Gather, ast.Position))), None)
+    named = next(
+        (part for part in parts(expr) if isinstance(part, (ast.Reference, ast.Gather, ast.Position))), None
+    )
     operand = None if named is not None else lower(context, expr)
     if named is not None or isinstance(operand, Computed):
         context.error("OPG412", f"{what} must be a constant", expr.span if named is None else named.span)

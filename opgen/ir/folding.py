@@ -28,6 +28,8 @@ def fold(primitive: str, args: Sequence[Exact]) -> Exact:
     values = [arg.value for arg in args]
     kind = _result_kind(primitive, args)
     try:
+        if primitive == "invert" and kind is Kind.BOOL:
+            return exact(1 - values[0], kind)
         if primitive in _INTEGER:
             return exact(_INTEGER[primitive](*(int(value) for value in values)), kind)
         if primitive in ("div", "floordiv", "mod") and values[1] == 0:

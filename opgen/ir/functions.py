@@ -78,7 +78,9 @@ def _check_body(fn: ScopedFn, functions: Functions, diagnostics: Diagnostics) ->
     for node in parts(fn.node.body):
         for ref in _dim_refs(node):
             if isinstance(ref, ast.NamedDim) and ref.name not in dims:
-                advice = did_you_mean(ref.name, dims) or f"declare it: `fn {fn.node.name.text}[{ref.name}](…)`"
+                advice = (
+                    did_you_mean(ref.name, dims) or f"declare it: `fn {fn.node.name.text}[{ref.name}](…)`"
+                )
                 diagnostics.error("OPG503", f"unknown dim `{ref.name}`", ref.span, help=advice)
                 fine = False
         used = (
@@ -87,7 +89,9 @@ def _check_body(fn: ScopedFn, functions: Functions, diagnostics: Diagnostics) ->
             else node.base.text if isinstance(node, ast.Gather) else None
         )
         if used is not None and used not in (*params, *dims):
-            advice = did_you_mean(used, (*params, *dims)) or "a function sees its own parameters and dims only"
+            advice = (
+                did_you_mean(used, (*params, *dims)) or "a function sees its own parameters and dims only"
+            )
             diagnostics.error("OPG401", f"unknown name `{used}`", node.span, help=advice)
             fine = False
         if isinstance(node, ast.Call) and not _check_callee(node, fn, functions, diagnostics):

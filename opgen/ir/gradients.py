@@ -49,20 +49,11 @@ def _has_gradient(signature: Signature, diagnostics: Diagnostics, name: ast.Name
         diagnostics.error("OPG663", "an op with an `inout` parameter has no backward", name.span)
     elif scalar is not None and scalar.const:
         diagnostics.error("OPG664", f"`{name.text}` is a `const` and has no gradient", name.span)
-    elif not any(dtype.is_float for dtype in _types(signature, name.text)):
+    elif not any(dtype.is_float for dtype in signature.types(name.text)):
         diagnostics.error("OPG664", f"`{name.text}` is no float and has no gradient", name.span)
     else:
         return True
     return False
-
-
-def _types(signature: Signature, name: str) -> tuple[DType, ...]:
-    """The element types that a parameter can have."""
-    tensor, scalar = signature.tensor(name), signature.scalar(name)
-    if tensor is None:
-        return () if scalar is None else (scalar.dtype,)
-    variable = signature.variable(tensor.element.variable or "")
-    return (tensor.element.dtype,) if variable is None else variable.types
 
 
 def _check_names(signature: Signature, diagnostics: Diagnostics) -> None:

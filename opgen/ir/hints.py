@@ -263,14 +263,18 @@ def _draw_range(context: Context, entry: ast.DrawRange) -> DrawRange | None:
     if tensor is None and scalar is None:
         if name not in signature.broken:
             advice = did_you_mean(name, signature.names())
-            context.error("OPG641", f"`{name}` is no parameter of `{signature.name}`", entry.name.span, advice)
-        return None
-    dtype = tensor.element.dtype if tensor is not None else scalar.dtype if scalar is not None else None
-    if dtype is not None and dtype.is_bool:
-        context.error("OPG642", f"`{name}` is a bool: its values are not restricted", entry.span)
+            context.error(
+                "OPG641", f"`{name}` is no parameter of `{signature.name}`", entry.name.span, advice
+            )
         return None
     if low is None or high is None:
         return None
+    for dtype in signature.types(name):
+        if not dtype.is_float and (dtype.is_bool or low < dtype.lowest or high > dtype.largest):
+            context.error(
+                "OPG642", f"`{name}` is {dtype}, which has no such range", entry.low.span.to(entry.high.span)
+            )
+            return None
     if low > high:
         context.error("OPG643", "this range is empty", entry.low.span.to(entry.high.span))
         return None

@@ -146,13 +146,6 @@ def cast(value: Fraction | float, dtype: DType) -> Fraction | float:
     return Fraction(min(max(math.trunc(value), int(dtype.lowest)), int(dtype.largest)))
 
 
-def wrapped(value: int, dtype: DType) -> int:
-    """An integer stored into a narrower integer type."""
-    span = 1 << dtype.bits
-    value %= span
-    return value - span if value > dtype.largest else value
-
-
 def integer_type(value: Fraction | float) -> DType | None:
     """The type of an integer literal that meets nothing wider: i32, else i64, else None."""
     for dtype in (I32, I64):

@@ -25,7 +25,9 @@ def oracle_text(signature: Signature, diagnostics: Diagnostics, statement: ast.R
     for name in unknown:
         known = (*signature.names(), *signature.broken, *_MODULES)
         advice = did_you_mean(name, known) or "it sees the parameters, `torch`, `F` and `math`"
-        diagnostics.error("OPG651", f"unknown name `{name}` in the reference", statement.text.span, help=advice)
+        diagnostics.error(
+            "OPG651", f"unknown name `{name}` in the reference", statement.text.span, help=advice
+        )
     return None if unknown or not _check_count(signature, diagnostics, statement, tree) else text
 
 

@@ -8,6 +8,7 @@ from opgen.dtypes import BF16, BOOL, DTYPES, F16, F32, I64, DType, Kind
 from opgen.ir import dims as dim_rules
 from opgen.ir.context import Computed, Context, Folded, Operand
 from opgen.ir.nodes import ELLIPSIS, Apply, Contract, Dim, Element, Literal, Number, Read, Reduce, Ref
+from opgen.ir.numbers import cast
 from opgen.ir.operands import operands
 from opgen.ir.types import common_type, convert, float_type
 from opgen.source import Span
@@ -31,8 +32,9 @@ def reduce(
     argument = convert(context, operand, _reduced_type(context, kind, operand))
     if argument is None:
         return None
-    gone = tuple(dim for dim, _ in dims)
-    rest = tuple(dim for dim in context.dims(operand) if dim not in gone)
+    named = [dim for dim, _ in dims]
+    gone = tuple(dim for dim in context.dims(operand) if dim in named)
+    rest = tuple(dim for dim in context.dims(operand) if dim not in named)
     result = I64 if kind in _POSITIONS else context.graph.type(argument).dtype
     ref = context.graph.add(Reduce(kind, argument, gone), result, rest, context.place(span))
     if kind in ("min", "max") and value_kind is Kind.BOOL:
@@ -150,7 +152,7 @@ def _product_dims(left: tuple[Dim, ...], right: tuple[Dim, ...], dim: Dim) -> tu
 def _operands(context: Context, left: Computed, right: Computed) -> tuple[Ref, Ref] | None:
     """The operands as multiplied: storage-typed ones of one type as they are, others in the common compute type."""
     types = [context.graph.type(operand.ref).element for operand in (left, right)]
-    stored = all(context.graph.is_storage(operand.ref) for operand in (left, right))
+    stored = all(_is_stored(context, operand.ref) for operand in (left, right))
     # A type that is computed in itself gains nothing from being multiplied as stored, unless nothing else can
     # meet it: converting keeps one graph for every type that a variable stands for.
     same = types[0] == types[1] if types[0].dtype.is_compute else types[0].dtype is types[1].dtype
@@ -161,6 +163,19 @@ def _operands(context: Context, left: Computed, right: Computed) -> tuple[Ref, R
         return None
     refs = [convert(context, operand, dtype) for operand in (left, right)]
     return None if refs[0] is None or refs[1] is None else (refs[0], refs[1])
+
+
+def _is_stored(context: Context, ref: Ref) -> bool:
+    """Whether a value is one of its storage type: not a left-out tensor's default that the type cannot hold."""
+    node, dtype = context.graph.values[ref].node, context.graph.type(ref).dtype
+    tensor = context.signature.tensor(node.param) if isinstance(node, Read) else None
+    if (
+        tensor is not None
+        and tensor.default is not None
+        and Number(cast(tensor.default.value, dtype)) != tensor.default
+    ):
+        return False
+    return context.graph.is_storage(ref)
 
 
 def _warn_of_wide_product(context: Context, left: Computed, right: Computed) -> None:

@@ -45,6 +45,14 @@ class Signature:
     def variable(self, name: str) -> Variable | None:
         return next((variable for variable in self.variables if variable.name == name), None)
 
+    def types(self, name: str) -> tuple[DType, ...]:
+        """The element types that a parameter can have."""
+        tensor, scalar = self.tensor(name), self.scalar(name)
+        if tensor is None:
+            return () if scalar is None else (scalar.dtype,)
+        variable = self.variable(tensor.element.variable or "")
+        return (tensor.element.dtype,) if variable is None else variable.types
+
     def names(self) -> tuple[str, ...]:
         """The parameters, in order."""
         return tuple(param.name for param in self.params)

@@ -48,7 +48,9 @@ def _check_kinds(context: Context, primitive: str, operands: Sequence[Folded | C
             context.error("OPG403", message, operand.span, _NOT_ZERO)
         elif rule in (Rule.BITS, Rule.SHIFT) and kind is Kind.FLOAT:
             message = f"`{word}` takes integers, and this is a float"
-            context.error("OPG404", message, operand.span, f"write `cast({context.quote(operand.span)}, i32)`")
+            context.error(
+                "OPG404", message, operand.span, f"write `cast({context.quote(operand.span)}, i32)`"
+            )
         else:
             continue
         fine = False

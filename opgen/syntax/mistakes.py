@@ -196,12 +196,14 @@ def _equals(at: Place) -> Diagnostic | None:
     return None
 
 
-def _semicolon(at: Place) -> Diagnostic | None:
-    if at.text == ";":
-        advice = "leave it out" if innermost(at) in (None, "op") else "write `,`"
+def _separator(at: Place) -> Diagnostic | None:
+    """`;` outside of `test`, or `,` between its entries."""
+    block = innermost(at)
+    if at.text == ";" and block != "test":
+        advice = "leave it out" if block in (None, "op") else "write `,`"
         message = "`;` only separates the entries of `test`"
         return Diagnostic("OPG012", message, at.here_span, help=advice)
-    if at.text == "," and innermost(at) == "test":
+    if at.text == "," and block == "test" and open_brackets(at)[-1].text == "{":
         message = "the entries of `test` are separated by `;`"
         return Diagnostic("OPG012", message, at.here_span)
     return None
@@ -305,7 +307,7 @@ _CHECKS: Final[tuple[Callable[[Place], Diagnostic | None], ...]] = (
     _reserved_name,
     _foreign_word,
     _equals,
-    _semicolon,
+    _separator,
     _result_list,
     _dims,
     _fn_shape,

@@ -8,9 +8,8 @@ from pathlib import Path
 import pytest
 
 from opgen.diagnostics import Diagnostic, SpecError
-from opgen.ir.lower import lower
+from opgen.pipeline import compile_specs
 from opgen.source import Source
-from opgen.syntax.parse import parse
 
 ROOT = Path(__file__).parents[2]
 PAGES = (ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md")))
@@ -51,7 +50,7 @@ def diagnostics(text: str) -> tuple[Diagnostic, ...]:
         raise FileNotFoundError(name)
 
     try:
-        return lower(parse(Source("specs/demo.op", text)), read=read).warnings
+        return compile_specs([Source("specs/demo.op", text)], targets=("sm_90",), read=read).warnings
     except SpecError as error:
         return error.diagnostics
 
@@ -90,7 +89,8 @@ def test_shown_files_are_the_real_ones() -> None:
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
 def test_links_lead_somewhere(page: Path) -> None:
-    for target in re.findall(r"\]\(([^)\s]+)\)", page.read_text()):
+    prose = re.sub(r"`[^`\n]+`", "", FENCE.sub("", page.read_text()))
+    for target in re.findall(r"\]\(([^)\s]+)\)", prose):
         name, _, anchor = target.partition("#")
         linked = page.parent / name if name else page
         assert linked.exists(), target

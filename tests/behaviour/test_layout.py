@@ -136,9 +136,7 @@ def offsets(sizes: Sequence[int], strides: Sequence[int]) -> np.ndarray:
 
 def visited(sizes: Sequence[int], strides: Sequence[Sequence[int]]) -> list[Ints]:
     """The offsets that each point of an iteration space has in the operands, sorted."""
-    return sorted(
-        zip(*(offsets(sizes, operand).ravel().tolist() for operand in strides), strict=True)
-    )
+    return sorted(zip(*(offsets(sizes, operand).ravel().tolist() for operand in strides), strict=True))
 
 
 @st.composite
@@ -337,10 +335,7 @@ window = windows(ELEMENTS)
 
 def views(*of: Window) -> list[torch.Tensor]:
     memory = torch.zeros(ELEMENTS, dtype=torch.int32)
-    return [
-        memory.view(dtype).as_strided(sizes, strides, offset)
-        for dtype, sizes, strides, offset in of
-    ]
+    return [memory.view(dtype).as_strided(sizes, strides, offset) for dtype, sizes, strides, offset in of]
 
 
 @settings(max_examples=600, deadline=None)
@@ -378,9 +373,7 @@ def test_overlap_of_slices_is_numpys(parts: list[Ints], order: list[int]) -> Non
 
 @settings(max_examples=300, deadline=None)
 @given(window, window, st.integers(0, 4))
-def test_overlap_cut_short_is_never_disjoint_by_mistake(
-    first: Window, second: Window, steps: int
-) -> None:
+def test_overlap_cut_short_is_never_disjoint_by_mistake(first: Window, second: Window, steps: int) -> None:
     a, b = views(first, second)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(layout, "_MAX_STEPS", steps)

@@ -1,13 +1,13 @@
-"""Watches the memory that a kernel touches in Triton's interpreter.
+"""Watches the memory that kernels touch in Triton's interpreter.
 
-An access outside the tensors of a call is left out and reported: on a GPU it would be an illegal access, or go
-unnoticed. `first_program` runs a part of a grid that is too long to run as a whole.
+An access outside the tensors that a kernel was launched with is left out and reported: on a GPU it would be an
+illegal access, or go unnoticed. `first_program` runs a part of a grid that is too long to run as a whole.
 """
 
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -18,21 +18,19 @@ from triton.runtime import interpreter
 
 @dataclass
 class Watch:
-    """The byte ranges that a call may read and write, and what it did beside them."""
+    """The bytes that the running kernel may touch, and what kernels did beside them."""
 
-    readable: list[tuple[int, int]]
-    writable: list[tuple[int, int]]
+    ranges: list[tuple[int, int]] = field(default_factory=list)
     faults: list[str] = field(default_factory=list)
 
-    def inside(self, addresses: Any, mask: Any, *, writes: bool) -> Any:
-        """The mask without the addresses that the call may not touch; those are reported."""
+    def inside(self, addresses: Any, mask: Any, kind: str) -> Any:
+        """The mask without the addresses that the kernel may not touch; those are reported."""
         allowed = np.zeros_like(mask)
-        for start, end in self.writable if writes else self.readable:
+        for start, end in self.ranges:
             allowed |= (addresses >= start) & (addresses < end)
-        outside = mask & ~allowed
-        if outside.any():
-            kind = "writes" if writes else "reads"
-            self.faults.append(f"{kind} at {int(outside.sum())} addresses outside the tensors")
+        outside = int((mask & ~allowed).sum())
+        if outside:
+            self.faults.append(f"{kind} at {outside} addresses outside its tensors")
         return mask & allowed
 
 
@@ -41,15 +39,13 @@ _first_programs: list[int] = [0]
 
 
 @contextlib.contextmanager
-def watched(read: Sequence[Tensor], written: Sequence[Tensor]) -> Iterator[Watch]:
-    """Watches the kernels that run inside; they may read all these tensors and write the latter."""
+def watched() -> Iterator[Watch]:
+    """Watches the kernels that run inside."""
     _install()
-    writable = [_range(tensor) for tensor in written]
-    watch = Watch([*(_range(tensor) for tensor in read), *writable], writable)
-    _watches.append(watch)
+    _watches.append(Watch())
     try:
         with np.errstate(all="ignore"):
-            yield watch
+            yield _watches[-1]
     finally:
         _watches.pop()
 
@@ -74,17 +70,17 @@ def _range(tensor: Tensor) -> tuple[int, int]:
 
 def _install() -> None:
     """Patches the interpreter of this process; a second call changes nothing."""
-    builder = interpreter.InterpreterBuilder
+    builder, executor = interpreter.InterpreterBuilder, interpreter.GridExecutor
     if getattr(builder, "_is_watched", False):
         return
     load, store = builder.create_masked_load, builder.create_masked_store
-    program_id = builder.create_get_program_id
+    program_id, init_arguments = builder.create_get_program_id, executor._init_args_hst
 
     def watched_load(self: Any, ptrs: Any, mask: Any, *rest: Any) -> Any:
-        return load(self, ptrs, _checked(ptrs, mask, writes=False), *rest)
+        return load(self, ptrs, _checked(ptrs, mask, "reads"), *rest)
 
     def watched_store(self: Any, ptrs: Any, value: Any, mask: Any, *rest: Any) -> Any:
-        return store(self, ptrs, value, _checked(ptrs, mask, writes=True), *rest)
+        return store(self, ptrs, value, _checked(ptrs, mask, "writes"), *rest)
 
     def shifted_program_id(self: Any, axis: int) -> Any:
         number = program_id(self, axis)
@@ -92,18 +88,23 @@ def _install() -> None:
             number.data = number.data + np.int32(_first_programs[-1])
         return number
 
+    def watched_arguments(self: Any, args: Any, kwargs: Any) -> Any:
+        if _watches:
+            given = [*args, *kwargs.values()]
+            _watches[-1].ranges = [_range(one) for one in given if isinstance(one, Tensor)]
+        return init_arguments(self, args, kwargs)
+
     def nothing_to_restore(self: Any, *arguments: Any) -> None:
         """Kernels work on the CPU tensors themselves; to copy a storage onto itself would touch all of it."""
 
-    builder.create_masked_load = watched_load
-    builder.create_masked_store = watched_store
+    builder.create_masked_load, builder.create_masked_store = watched_load, watched_store
     builder.create_get_program_id = shifted_program_id
-    interpreter.GridExecutor._restore_args_dev = nothing_to_restore
+    executor._init_args_hst, executor._restore_args_dev = watched_arguments, nothing_to_restore
     builder._is_watched = True
 
 
-def _checked(ptrs: Any, mask: Any, *, writes: bool) -> Any:
+def _checked(ptrs: Any, mask: Any, kind: str) -> Any:
     if not _watches:
         return mask
-    allowed = _watches[-1].inside(ptrs.data, mask.data, writes=writes)
+    allowed = _watches[-1].inside(ptrs.data, mask.data, kind)
     return interpreter.TensorHandle(allowed, mask.dtype)

@@ -1,0 +1,70 @@
+"""An op as the context of its generated property tests."""
+
+from __future__ import annotations
+
+import textwrap
+
+from opgen.emit.contexts import ModuleContext, TestContext
+from opgen.emit.oracle import dim_name, oracle_text
+from opgen.emit.tables import host_text, quoted
+from opgen.ir.nodes import Op, Param, Result, ScalarParam, TensorParam
+from opgen.ir.passes.partition import target_dims
+
+
+def test_context(op: Op, module: ModuleContext) -> TestContext:
+    """The words of an op's tests, which import its module."""
+    oracle = oracle_text(op)
+    reference = textwrap.dedent(op.reference or "").strip()
+    return TestContext(
+        spec=module.spec,
+        op=op.name,
+        function=module.function.name,
+        entry=module.entry.name,
+        functions=oracle.functions,
+        oracle_parameters=oracle.parameters,
+        oracle_returns=" and ".join(f"`{name}`" for name in target_dims(op)),
+        oracle_lines=oracle.lines,
+        has_reference=op.reference is not None,
+        reference_parameters=tuple(param.name for param in op.params),
+        reference_lines=tuple(reference.split("\n")),
+        parameters=tuple(_parameter(op, param) for param in op.params),
+        results=tuple(_tensor(result, "") for result in op.results),
+        options=tuple(_options(op)),
+    )
+
+
+def _parameter(op: Op, param: Param) -> str:
+    limits = "".join(
+        f", range=({draw.low}, {draw.high})" for draw in op.tests.draws if draw.param == param.name
+    )
+    if isinstance(param, ScalarParam):
+        const = ", const=True" if param.const else ""
+        return f"ScalarSpec({quoted(param.name)}, {quoted(param.dtype.name)}{const}{limits})"
+    flags = (", optional=True" if param.optional else "") + (", updated=True" if param.inout else "")
+    return _tensor(param, flags + limits)
+
+
+def _tensor(item: TensorParam | Result, more: str) -> str:
+    dims = " ".join(dim_name(dim) for dim in item.dims)
+    return f"TensorSpec({quoted(item.name)}, {quoted(str(item.element))}, {quoted(dims)}{more})"
+
+
+def _options(op: Op) -> list[str]:
+    """The parts of a case that not every op has."""
+    options = []
+    if op.variables:
+        types = ", ".join(
+            f"{quoted(variable.name)}: ({''.join(f'torch.{dtype.torch}, ' for dtype in variable.types)})"
+            for variable in op.variables
+        )
+        options.append(f"types={{{types}}}")
+    if op.tests.sizes:
+        sizes = ", ".join(f"{quoted(str(one.dim))}: ({one.low}, {one.high})" for one in op.tests.sizes)
+        options.append(f"sizes={{{sizes}}}")
+    if op.requirements:
+        conditions = "".join(f"lambda given: {host_text(one.condition)}, " for one in op.requirements)
+        options.append(f"requires=({conditions})")
+    if op.tests.tolerances:
+        allowed = ", ".join(f"torch.{dtype.torch}: {value}" for dtype, value in op.tests.tolerances)
+        options.append(f"tolerance={{{allowed}}}")
+    return options

@@ -1,0 +1,243 @@
+"""Which calls of an op are tested: a systematic list for each purpose, and a strategy for all the rest."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Iterator
+from typing import Any
+
+import torch
+from hypothesis import strategies as st
+
+from .. import _runtime as rt
+from ._cases import Call, Case, Number, ScalarSpec, plain_numbers
+from ._draw import draw_number
+from ._memory import (
+    DISTINCT,
+    LAYOUTS,
+    Layout,
+    aligned,
+    aligned_stepped,
+    aligned_transposed,
+    gapped,
+    gapped_transposed,
+)
+
+SMALL = rt.Config(block=64, warps=4, tile=(2, 32), turned=(16, 16))
+"""Blocks so small that a tensor of a few hundred elements has several, the last ones partial."""
+
+LARGE = rt.Config(block=4096, warps=4, tile=(64, 64), turned=(64, 64))
+"""Blocks so large that a program or two cover tens of thousands of elements."""
+
+_TURNED_THIN = rt.Config(block=16, warps=1, tile=(4, 16), turned=(32, 16))
+
+_INNER_SIZE = 11
+"""The size of a dim that no result has, such as the rows of a table."""
+
+Shape = tuple[int, ...]
+
+
+def emitted_configs(case: Case) -> tuple[Any, ...]:
+    """Every config of every kernel of an op, each once."""
+    kernels = [kernel for variant in case.entry.variants for kernel in variant.kernels]
+    tables = [table for kernel in kernels for table in kernel.configs.values()]
+    return tuple(dict.fromkeys(config for table in tables for config in table.values()))
+
+
+# -- systematic calls -------------------------------------------------------------------------------------------
+
+
+class Maker:
+    """Makes calls that differ from one to the next in types, constants, optional tensors and forms of numbers."""
+
+    def __init__(self, case: Case) -> None:
+        self._case = case
+        self._number = 0
+        self._types = case.choices()
+        consts = [one for one in case.scalars if one.const]
+        self._consts = [
+            dict(zip((one.name for one in consts), values))
+            for values in itertools.product(*(const_values(one) for one in consts))
+        ]
+        optional = [tensor.name for tensor in case.tensors if tensor.optional]
+        self._left_out = [
+            frozenset(names)
+            for count in range(len(optional) + 1)
+            for names in itertools.combinations(optional, count)
+        ]
+
+    def call(self, shape: Shape, layouts: dict[str, Layout], **more: Any) -> Iterator[Call]:
+        """The next call over a space of this shape, if sizes near it meet what the op requires."""
+        case, number = self._case, self._number
+        self._number += 1
+        consts = self._consts[number % len(self._consts)]
+        named = [dim.name for dim in case.space]
+        padded = (1,) * (len(named) - len(shape)) + shape
+        leading = padded[: len(padded) - len(named)] if case.has_leading else ()
+        wanted = {name: _INNER_SIZE for name in case.names}
+        wanted |= dict(zip(named, padded[len(padded) - len(named) :]))
+        sizes = case.fitted(wanted, consts)
+        if sizes is None:
+            return
+        more = {"config": SMALL, "types": self._types[number % len(self._types)], **more}
+        yield Call(
+            sizes,
+            numbers={**plain_numbers(case, number), **consts},
+            leading=leading,
+            layouts=layouts,
+            left_out=self._left_out[number % len(self._left_out)],
+            as_tensors=frozenset(self._as_tensors(number)),
+            seed=number,
+            **more,
+        )
+
+    def _as_tensors(self, number: int) -> Iterator[str]:
+        for place, scalar in enumerate(self._case.scalars):
+            if not scalar.const and (number >> place) % 3 == 1:
+                yield scalar.name
+
+
+def const_values(spec: ScalarSpec) -> list[Number]:
+    """The values of a compile-time scalar that are tested."""
+    if spec.type == "bool":
+        return [False, True]
+    generator = torch.Generator().manual_seed(0)
+    limits = spec.range or (0, 4)
+    return [draw_number(spec.type, generator, limits, special=0.0) for _ in range(3)]
+
+
+def everywhere(case: Case, layout: Layout) -> dict[str, Layout]:
+    """One layout for all tensors; what is written stays contiguous where elements of the layout would coincide."""
+    written = {spec.name for spec in case.targets}
+    names = [spec.name for spec in (*case.tensors, *case.results)]
+    return {name: layout for name in names if layout in DISTINCT or name not in written}
+
+
+def block_calls(case: Case) -> Iterator[Call]:
+    """Sizes at the edges of one-dimensional blocks, and of tiles."""
+    maker = Maker(case)
+    for size in (1, SMALL.block - 1, SMALL.block, SMALL.block + 1, 200):
+        yield from maker.call((size,), {})
+    rows, columns = SMALL.tile
+    tiles = itertools.product((1, rows + 1, 2 * rows), (1, columns - 1, columns, columns + 1, 3 * columns + 1))
+    for shape in tiles:
+        yield from maker.call(shape, everywhere(case, gapped))
+
+
+def layout_calls(case: Case) -> Iterator[Call]:
+    """Every layout: of all tensors at once, and of one tensor among contiguous ones."""
+    maker = Maker(case)
+    shapes = itertools.cycle(((5, 33), (3, 4, 17), (2, 3, 5, 7), (18, 19)))
+    names = [spec.name for spec in (*case.tensors, *case.results)]
+    for layout in LAYOUTS:
+        combined = everywhere(case, layout)
+        yield from maker.call(next(shapes), combined)
+        for name in names:
+            if name in combined and len(names) > 1:
+                yield from maker.call(next(shapes), {name: layout}, offsets={name: 1})
+
+
+def rank_calls(case: Case) -> Iterator[Call]:
+    """Spaces of one to seven dims none of which merge, also in multiples of 16 elements."""
+    maker = Maker(case)
+    sizes = (2, 3, 4, 3, 2, 3, 5)
+    for rank in range(1, 8):
+        yield from maker.call(sizes[-rank:], everywhere(case, gapped))
+        yield from maker.call(sizes[-rank:], everywhere(case, gapped_transposed))
+    for layout in (aligned, aligned_transposed, aligned_stepped):
+        yield from maker.call((16, 48), everywhere(case, layout))
+        yield from maker.call((32, 16, 16), everywhere(case, layout), config=LARGE)
+
+
+def config_calls(case: Case) -> Iterator[Call]:
+    """Every emitted config, one element beyond its blocks."""
+    maker = Maker(case)
+    for config in emitted_configs(case):
+        yield from maker.call((config.block + 1,), {}, config=config)
+        for rows, columns in (config.tile, config.turned):
+            layouts = everywhere(case, gapped)
+            yield from maker.call((min(rows, 64) + 1, columns + 1), layouts, config=config)
+
+
+# -- drawn calls ------------------------------------------------------------------------------------------------
+
+_EDGES = (1, 2, 3, 4, 7, 8, 15, 16, 17, 31, 32, 33, 63, 64, 65, 100, 129)
+
+
+@st.composite
+def calls(draw: st.DrawFn, case: Case, limit: int) -> Call:
+    """Any call of up to `limit` elements: ranks, sizes, types, layouts, broadcasts, numbers, configs."""
+    zeros = (0,) if draw(st.integers(0, 19)) == 19 else ()
+    sizes_of = st.sampled_from(_EDGES + zeros)
+    numbers, special = _drawn_numbers(draw, case)
+    leading = tuple(draw(st.lists(sizes_of, max_size=3))) if case.has_leading else ()
+    wanted = {name: draw(sizes_of) for name in case.names}
+    leading, wanted = _capped(case, leading, wanted, limit)
+    sizes = case.fitted(wanted, numbers)
+    if sizes is None:
+        sizes = case.fitted({}, numbers)
+    if sizes is None:
+        raise ValueError(f"{case.name}: no small sizes meet its requirements")
+    return Call(
+        sizes,
+        types=draw(st.sampled_from(case.choices())),
+        numbers=numbers,
+        leading=leading,
+        layouts=_drawn_layouts(draw, case),
+        offsets={spec.name: draw(st.sampled_from((0, 1, 3, 16))) for spec in case.tensors},
+        **_drawn_broadcasts(draw, case, len(leading)),
+        left_out=frozenset(one.name for one in case.tensors if one.optional and draw(st.booleans())),
+        as_tensors=frozenset(
+            one.name for one in case.scalars if not one.const and draw(st.booleans())
+        ),
+        seed=draw(st.integers(0, 2**31 - 1)),
+        special=special,
+        config=draw(st.sampled_from((SMALL, _TURNED_THIN, None, *emitted_configs(case)))),
+    )
+
+
+def _drawn_numbers(draw: st.DrawFn, case: Case) -> tuple[dict[str, Number], float]:
+    """A value for each scalar, special in one call of ten, and the share of special values in tensors."""
+    generator = torch.Generator().manual_seed(draw(st.integers(0, 2**31 - 1)))
+    special = 1.0 if draw(st.integers(0, 9)) == 9 else 0.0
+    numbers = {
+        one.name: draw(st.sampled_from(const_values(one)))
+        if one.const
+        else draw_number(one.type, generator, one.range, special)
+        for one in case.scalars
+    }
+    return numbers, draw(st.sampled_from((0.1, 0.0, 0.3)))
+
+
+def _capped(
+    case: Case, leading: Shape, wanted: dict[str, int], limit: int
+) -> tuple[Shape, dict[str, int]]:
+    """The same with the largest sizes cut until the space has no more than `limit` elements."""
+    sizes = {**{place: size for place, size in enumerate(leading)}, **wanted}
+    space = [*range(len(leading)), *(name for name in wanted)]
+    while math.prod(sizes[key] for key in space) > limit:
+        largest = max(space, key=lambda key: sizes[key])
+        sizes[largest] = (sizes[largest] + 1) // 2
+    return tuple(sizes[place] for place in range(len(leading))), {n: sizes[n] for n in wanted}
+
+
+def _drawn_layouts(draw: st.DrawFn, case: Case) -> dict[str, Layout]:
+    written = {spec.name for spec in case.targets}
+    return {
+        spec.name: draw(st.sampled_from(DISTINCT if spec.name in written else LAYOUTS))
+        for spec in (*case.tensors, *case.results)
+    }
+
+
+def _drawn_broadcasts(draw: st.DrawFn, case: Case, rank: int) -> dict[str, Any]:
+    """Which leading dims each tensor lacks or has with size 1; what is updated has all of them."""
+    fewer: dict[str, int] = {}
+    ones: dict[str, frozenset[int]] = {}
+    if rank == 0 or draw(st.booleans()):
+        return {"fewer": fewer, "ones": ones}
+    for spec in case.tensors:
+        if spec.has_leading and not spec.updated:
+            fewer[spec.name] = draw(st.integers(0, rank))
+            ones[spec.name] = frozenset(draw(st.sets(st.integers(0, rank - 1), max_size=2)))
+    return {"fewer": fewer, "ones": ones}
