@@ -149,7 +149,7 @@ def quantise_exact(x: Tensor, scale: float) -> Tensor:
 def dropout_exact(x: Tensor, p: float, seed: int) -> Tensor:
     """The generated reference: its mask is the op's own, which PyTorch's dropout does not share."""
     reference: Callable[..., Tensor] = importlib.import_module("generated.dropout").reference
-    return reference(x, p, seed)
+    return reference(x.float(), p, seed)
 
 
 def embedding_add(ids: Tensor, positions: Tensor, tokens: Tensor, places: Tensor) -> Tensor:
@@ -217,10 +217,15 @@ def widened(arguments: Arguments) -> Arguments:
     )
 
 
+def bits(tensor: Tensor) -> Tensor:
+    """The same memory as integers, whose equality is that of bits."""
+    return tensor.view({1: torch.int8, 2: torch.int16, 4: torch.int32}[tensor.element_size()])
+
+
 def poisoned(like: Tensor) -> Tensor:
     """Memory of the same layout, every bit set: NaN in every floating-point type."""
     out = torch.empty_like(like)
-    out.view(torch.uint8).fill_(255)
+    bits(out).fill_(-1)
     return out
 
 
@@ -233,7 +238,7 @@ def check(case: Case, arguments: Arguments) -> str | None:
     if fault is None:
         out = poisoned(result)
         ours(*arguments, out=out)
-        fault = None if torch.equal(out.view(torch.uint8), result.view(torch.uint8)) else "out= differs"
+        fault = None if torch.equal(bits(out), bits(result)) else "out= differs"
     return fault
 
 
@@ -448,7 +453,7 @@ def sweep_case(case: Case, dtype: torch.dtype, large_copy: Callable[[], Any]) ->
         except Exception as error:  # noqa: BLE001 - a config may fail in any way; the report says how
             faults.append(f"{case.name} {dtype} {chosen}: {type(error).__name__}: {error}".splitlines()[0])
             continue
-        if torch.equal(out.view(torch.uint8), result.view(torch.uint8)):
+        if torch.equal(bits(out), bits(result)):
             works[chosen] = forced(case, arguments, result, chosen)
         else:
             faults.append(f"{case.name} {dtype} {chosen}: another result than the op's own choice")

@@ -13,7 +13,7 @@ the special arguments (zeros, infinities, NaN) give another NaN, infinity or sig
 
 import argparse
 import ast
-import importlib.util
+import importlib
 import json
 import os
 import platform
@@ -42,18 +42,16 @@ Oracle = Callable[..., torch.Tensor]
 Tensors = tuple[torch.Tensor, ...]
 
 
-def load(path: Path) -> ModuleType:
-    """The Python file at `path` as a module named after it."""
-    spec = importlib.util.spec_from_file_location(path.stem, path)
-    assert spec is not None and spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    sys.modules[path.stem] = module
-    spec.loader.exec_module(module)
-    return module
+def package(name: str, folder: Path) -> None:
+    """Make the Python files of `folder` importable as modules of a package `name`."""
+    module = ModuleType(name)
+    module.__path__ = [str(folder)]
+    sys.modules[name] = module
 
 
-math = load(ROOT / "templates" / "runtime" / "_math.py")
-exact = load(ROOT / "templates" / "runtime" / "_math_exact.py")
+package("runtime", ROOT / "templates" / "runtime")
+math = importlib.import_module("runtime._math")
+exact = importlib.import_module("runtime._math_exact")
 
 
 @triton.jit
@@ -83,7 +81,12 @@ def evaluate(function: Any, inputs: Tensors) -> torch.Tensor:
 # --- The prelude as Triton source -----------------------------------------------------------------------------
 
 PRELUDE_ITEM = re.compile(r"^fn (\w+)\(([^)]*)\) =(.*?)(?=^fn |^\"|\Z)", re.M | re.S)
-TRITON_NAMES = {"abs": "tl.abs", "where": "tl.where", "max": "exact.maximum", "min": "exact.minimum"}
+TRITON_NAMES = {
+    "abs": "tl.abs",
+    "where": "tl.where",
+    "max": "exact.maximum",
+    "min": "exact.minimum",
+}
 
 
 class _ToTriton(ast.NodeTransformer):
@@ -101,6 +104,13 @@ class _ToTriton(ast.NodeTransformer):
             node.func = ast.parse(TRITON_NAMES.get(name, f"{module}.{name}"), mode="eval").body
         return node
 
+    def visit_UnaryOp(self, node: ast.UnaryOp) -> ast.AST:
+        self.generic_visit(node)
+        if isinstance(node.op, ast.USub) and not isinstance(node.operand, ast.Constant):
+            function = ast.parse("exact.neg", mode="eval").body
+            return ast.Call(func=function, args=[node.operand], keywords=[])
+        return node
+
     def visit_BinOp(self, node: ast.BinOp) -> ast.AST:
         self.generic_visit(node)
         if isinstance(node.op, ast.Div):
@@ -114,18 +124,23 @@ def prelude_source(text: str) -> str:
     text = "\n".join(line.split("#")[0] for line in text.splitlines())
     items = [(m[1], m[2], " ".join(m[3].split())) for m in PRELUDE_ITEM.finditer(text)]
     transform = _ToTriton({name for name, _, _ in items})
-    lines = ["import triton", "import triton.language as tl", "import _math as math", "import _math_exact as exact"]
+    lines = ["import triton", "import triton.language as tl", "from runtime import _math as math"]
+    lines += ["from runtime import _math_exact as exact"]
     for name, parameters, body in items:
-        expression = ast.unparse(ast.fix_missing_locations(transform.visit(ast.parse(body, mode="eval"))))
+        expression = ast.unparse(
+            ast.fix_missing_locations(transform.visit(ast.parse(body, mode="eval")))
+        )
         lines += ["@triton.jit", f"def {name}({parameters}):", f"    return {expression}"]
     return "\n".join(lines) + "\n"
 
 
 def prelude() -> ModuleType:
     """`grammar/prelude.op` as a module of Triton functions."""
-    with tempfile.NamedTemporaryFile("w", suffix=".py", delete=False) as file:
-        file.write(prelude_source((ROOT / "grammar" / "prelude.op").read_text(encoding="utf-8")))
-    return load(Path(file.name))
+    folder = Path(tempfile.mkdtemp())
+    text = (ROOT / "grammar" / "prelude.op").read_text(encoding="utf-8")
+    (folder / "prelude.py").write_text(prelude_source(text), encoding="utf-8")
+    package("formulas", folder)
+    return importlib.import_module("formulas.prelude")
 
 
 # --- Arguments ------------------------------------------------------------------------------------------------
@@ -133,9 +148,39 @@ def prelude() -> ModuleType:
 SPECIAL = (0.0, -0.0, 1.0, -1.0, float("inf"), float("-inf"), float("nan"))
 # Where results change their form: ends of the range of e^x and 2^x, branch points, ranges of normal results.
 POINTS = (
-    (0.0, 1.0, -1.0, 0.5, 2.0, 1 / 3, 2 / 3, 4 / 3, 0.34657359, -0.34657359, 1.0397208, -1.0397208, 10.0, 20.0)
+    (
+        0.0,
+        1.0,
+        -1.0,
+        0.5,
+        2.0,
+        1 / 3,
+        2 / 3,
+        4 / 3,
+        0.34657359,
+        -0.34657359,
+        1.0397208,
+        -1.0397208,
+        10.0,
+        20.0,
+    )
     + (87.336544, -87.336544, 88.0, -88.0, 88.376262, 88.722839, 89.0, -89.0, 89.415985, -103.97208)
-    + (126.0, -126.0, 127.0, 128.0, 9.19, 9.38, -9.38, 12.9, -12.9, 17.3, -17.3, -30.0, 3.1415927, 1.5707964)
+    + (
+        126.0,
+        -126.0,
+        127.0,
+        128.0,
+        9.19,
+        9.38,
+        -9.38,
+        12.9,
+        -12.9,
+        17.3,
+        -17.3,
+        -30.0,
+        3.1415927,
+        1.5707964,
+    )
 )
 
 
@@ -177,7 +222,9 @@ def pow_arguments(count: int, dtype: torch.dtype) -> Tensors:
     base, exponent = (t.reshape(-1) for t in torch.meshgrid(grid, grid, indexing="ij"))
     span = 130.0 if dtype == torch.float32 else 1030.0
     wide = finite_bits(2 * q, dtype, generator).abs()
-    near_one = 1.0 + torch.exp2(-24.0 * torch.rand(q, dtype=torch.float64, generator=generator)).to(dtype)
+    near_one = 1.0 + torch.exp2(-24.0 * torch.rand(q, dtype=torch.float64, generator=generator)).to(
+        dtype
+    )
     x = torch.cat([wide, near_one, torch.rand(2 * q, dtype=dtype, generator=generator) * 4])
     log2 = torch.log2(x.double().clamp_min(1e-300))
     reach = (torch.rand(x.numel(), dtype=torch.float64, generator=generator) * 2 - 1) * span
@@ -196,6 +243,13 @@ def paired_arguments(count: int, dtype: torch.dtype) -> Tensors:
     return unary_arguments(count, dtype)[0], second.to(dtype)
 
 
+def gate_arguments(count: int, dtype: torch.dtype) -> Tensors:
+    """The unary arguments beside themselves (half) or others of their kind."""
+    x = unary_arguments(count, dtype)[0]
+    generator = torch.Generator().manual_seed(4)
+    return x, torch.where(torch.rand(count, generator=generator) < 0.5, x, x.flip(0))
+
+
 # --- Oracles --------------------------------------------------------------------------------------------------
 
 
@@ -209,11 +263,23 @@ def _log1p_exp(x: torch.Tensor) -> torch.Tensor:
 
 def _tanhshrink(x: torch.Tensor) -> torch.Tensor:
     # Taylor below 0.2, where the difference would cancel (DLMF 4.33.3).
-    terms = (1 / 3, -2 / 15, 17 / 315, -62 / 2835, 1382 / 155925, -21844 / 6081075, 929569 / 638512875)
+    terms = (
+        1 / 3,
+        -2 / 15,
+        17 / 315,
+        -62 / 2835,
+        1382 / 155925,
+        -21844 / 6081075,
+        929569 / 638512875,
+    )
     series = torch.zeros_like(x)
     for term in reversed(terms):
         series = series * x * x + term
     return torch.where(x.abs() < 0.2, x * x * x * series, x - torch.tanh(x))
+
+
+def _gelu(x: torch.Tensor) -> torch.Tensor:
+    return x * (0.5 * torch.erfc(x * -(0.5**0.5)))
 
 
 def _gelu_tanh(x: torch.Tensor) -> torch.Tensor:
@@ -245,6 +311,8 @@ BUILT_IN = (
     Case("tanh", torch.tanh),
     Case("erf", torch.erf),
     Case("erfc", torch.erfc),
+    Case("gelu", _gelu),
+    Case("gate", lambda x, z: x * torch.sigmoid(z), gate_arguments),
     Case("sigmoid", torch.sigmoid),
     Case("softplus", _log1p_exp),
     Case("pow", torch.pow, pow_arguments, 16.0),
@@ -258,12 +326,18 @@ PRELUDE = (
     Case("reciprocal", torch.reciprocal),
     Case("relu6", lambda x: x.clamp(0, 6)),
     Case("leaky_relu", lambda x, s: torch.where(x > 0, x, s * x), paired_arguments),
-    Case("elu", lambda x, a: torch.where(x > 0, x, a * torch.expm1(_below_zero(x))), paired_arguments),
-    Case("celu", lambda x, a: torch.where(x > 0, x, a * torch.expm1(_below_zero(x) / a)), paired_arguments),
+    Case(
+        "elu", lambda x, a: torch.where(x > 0, x, a * torch.expm1(_below_zero(x))), paired_arguments
+    ),
+    Case(
+        "celu",
+        lambda x, a: torch.where(x > 0, x, a * torch.expm1(_below_zero(x) / a)),
+        paired_arguments,
+    ),
     Case("selu", torch.selu),
     Case("silu", lambda x: x * torch.sigmoid(x)),
     Case("swish", lambda x, b: x * torch.sigmoid(b * x), paired_arguments),
-    Case("gelu", lambda x: x * (0.5 * torch.erfc(x * -(0.5**0.5)))),
+    Case("gelu", _gelu),
     Case("gelu_tanh", _gelu_tanh),
     Case("quick_gelu", lambda x: x * torch.sigmoid(1.702 * x)),
     Case("mish", lambda x: x * torch.tanh(_log1p_exp(x))),
@@ -298,7 +372,9 @@ class Row:
         return self.ulp <= self.limit and self.subnormal <= 1.0 and self.edges_wrong == 0
 
 
-def error_in_ulp(y: torch.Tensor, wanted: torch.Tensor, dtype: torch.dtype) -> tuple[torch.Tensor, torch.Tensor]:
+def error_in_ulp(
+    y: torch.Tensor, wanted: torch.Tensor, dtype: torch.dtype
+) -> tuple[torch.Tensor, torch.Tensor]:
     """|y - wanted| in units in the last place of `wanted` in `dtype`, and whether `wanted` is subnormal there.
 
     An infinity counts as the power of two that follows the largest float.
@@ -308,7 +384,7 @@ def error_in_ulp(y: torch.Tensor, wanted: torch.Tensor, dtype: torch.dtype) -> t
     y, wanted = y.double().clamp(-top, top), wanted.clamp(-top, top)
     exponent = torch.frexp(wanted).exponent.clamp(max=128 if dtype == torch.float32 else 1024)
     small = wanted.abs() < info.tiny
-    scale = torch.where(small, info.tiny, torch.ldexp(torch.tensor(info.eps / 2, dtype=torch.float64), exponent))
+    scale = torch.where(small, info.tiny, torch.exp2(exponent.double()) * (info.eps / 2))
     return (y - wanted).abs() / scale, small
 
 
@@ -323,7 +399,9 @@ def measure(case: Case, function: Any, dtype: torch.dtype, count: int) -> Row:
     """Compare `function` with the oracle of `case` on `count` arguments."""
     inputs = case.arguments(count, dtype)
     y, wanted = evaluate(function, inputs), case.oracle(*(x.double() for x in inputs))
-    special = torch.stack([torch.isin(x, torch.tensor(SPECIAL, dtype=dtype)) | x.isnan() for x in inputs]).all(0)
+    special = torch.stack(
+        [torch.isin(x, torch.tensor(SPECIAL, dtype=dtype)) | x.isnan() for x in inputs]
+    ).all(0)
     wrong = special & ~same_edge(y, wanted.to(dtype))
     wrong |= ~special & (y.isnan() != wanted.isnan())
     error, small = error_in_ulp(y, wanted, dtype)
@@ -358,15 +436,21 @@ def rows(count: int, wanted: set[str]) -> Iterator[Row]:
 
 def main() -> None:
     """Print the table and write it as JSON where asked."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("names", nargs="*", help="the functions to measure (all)")
     parser.add_argument("--count", type=int, default=1 << 20, help="arguments for each function")
     parser.add_argument("--json", type=Path, help="file to write")
     options = parser.parse_args()
     started = time.perf_counter()
     device = torch.cuda.get_device_name() if DEVICE == "cuda" else "interpreter"
-    print(f"{device}, triton {triton.__version__}, torch {torch.__version__}, Python {platform.python_version()}")
-    print(f"{'function':12s} {'type':8s} {'ulp':>9s} {'limit':>6s} {'subnormal':>9s} {'edges':>6s}  at")
+    print(
+        f"{device}, triton {triton.__version__}, torch {torch.__version__}, Python {platform.python_version()}"
+    )
+    print(
+        f"{'function':12s} {'type':8s} {'ulp':>9s} {'limit':>6s} {'subnormal':>9s} {'edges':>6s}  at"
+    )
     measured = []
     for row in rows(options.count, set(options.names)):
         measured.append(row)
@@ -377,8 +461,15 @@ def main() -> None:
         )
     print(f"{time.perf_counter() - started:.1f} s")
     if options.json:
-        record = {"device": device, "triton": triton.__version__, "torch": torch.__version__, "count": options.count}
-        options.json.write_text(json.dumps({**record, "rows": [asdict(row) for row in measured]}, indent=1) + "\n")
+        record = {
+            "device": device,
+            "triton": triton.__version__,
+            "torch": torch.__version__,
+            "count": options.count,
+        }
+        options.json.write_text(
+            json.dumps({**record, "rows": [asdict(row) for row in measured]}, indent=1) + "\n"
+        )
 
 
 if __name__ == "__main__":

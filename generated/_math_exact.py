@@ -9,6 +9,8 @@ under Triton's interpreter. Floating-point arguments are float32 or float64.
 import triton
 import triton.language as tl
 
+from ._math_parts import with_sign_of
+
 
 @triton.jit
 def isnan(x):
@@ -48,6 +50,12 @@ def clamp(x, low, high):
 
 
 @triton.jit
+def neg(x):
+    """-x, also for zeros: Triton's own minus is 0 - x, which makes +0 of +0."""
+    return x * -1
+
+
+@triton.jit
 def relu(x):
     """max(x, 0); -0 stays -0 and NaN stays NaN, as in PyTorch."""
     return tl.where(x < 0, 0, x)
@@ -57,17 +65,6 @@ def relu(x):
 def sign(x):
     """-1, 0 or 1 in the type of `x`; 0 for NaN, as in PyTorch."""
     return (x > 0).to(x.dtype) - (x < 0).to(x.dtype)
-
-
-@triton.jit
-def _with_sign_of(y, x):
-    """`y`, which is not negative or has the sign of `x` already, with the sign bit of `x`."""
-    if x.dtype == tl.float64:
-        sign_bit = x.to(tl.int64, bitcast=True) & -0x8000000000000000
-        return (y.to(tl.int64, bitcast=True) | sign_bit).to(tl.float64, bitcast=True)
-    else:
-        sign_bit = x.to(tl.int32, bitcast=True) & -0x80000000
-        return (y.to(tl.int32, bitcast=True) | sign_bit).to(tl.float32, bitcast=True)
 
 
 @triton.jit
@@ -96,7 +93,7 @@ def round_even(x):
         rounded = tl.where(a < 4503599627370496.0, (a + 4503599627370496.0) - 4503599627370496.0, a)
     else:
         rounded = tl.where(a < 8388608.0, (a + 8388608.0) - 8388608.0, a)
-    return _with_sign_of(rounded, x)
+    return with_sign_of(rounded, x)
 
 
 @triton.jit
@@ -112,9 +109,9 @@ def to_int(x, dtype: tl.constexpr):
 
 @triton.jit
 def _round_significand(x, fraction_bits: tl.constexpr, least_exponent: tl.constexpr):
-    """Float32 `x` rounded to `fraction_bits`, halves to even, to multiples of 2^(least_exponent - fraction_bits) at least.
+    """Float32 |x| < 2^100 rounded to `fraction_bits`, or to a multiple of 2^(least_exponent - fraction_bits).
 
-    The sum with 1.5 * 2^(23 - fraction_bits) times the power of two in `x` has just those bits left. |x| < 2^100.
+    The sum with 1.5 * 2^(23 - fraction_bits) times the power of two in `x` has just those bits left.
     """
     exponent = x.to(tl.int32, bitcast=True) & 0x7F800000
     exponent = tl.maximum(exponent, (least_exponent + 127) << 23)
@@ -124,7 +121,7 @@ def _round_significand(x, fraction_bits: tl.constexpr, least_exponent: tl.conste
 
 @triton.jit
 def _to_f32_sticky(x):
-    """Float64 `x` as a float32 whose last bit is set if any bit was lost, so that a second rounding is right."""
+    """Float64 `x` as a float32, its last bit set if any bit was lost: a second rounding is then right."""
     y = x.to(tl.float32)
     back = y.to(tl.float64)
     bits = y.to(tl.int32, bitcast=True)
@@ -145,20 +142,20 @@ def _round_bf16(x):
 def _round_f8e4m3(x):
     """Float32 `x` rounded to float8 e4m3, halves to even, saturated at 448, as a float32."""
     bounded = minimum(maximum(x, -448.0), 448.0)
-    return _with_sign_of(_round_significand(bounded, 3, -6), x)
+    return with_sign_of(_round_significand(bounded, 3, -6), x)
 
 
 @triton.jit
 def _round_f8e5m2(x):
     """Float32 `x` rounded to float8 e5m2, halves to even, infinite from 61440 on, as a float32."""
     bounded = minimum(maximum(x, -65536.0), 65536.0)
-    y = _with_sign_of(_round_significand(bounded, 2, -14), x)
+    y = with_sign_of(_round_significand(bounded, 2, -14), x)
     return tl.where(tl.abs(y) == 65536.0, y * float("inf"), y)
 
 
 @triton.jit
 def round_to(x, dtype: tl.constexpr):
-    """`x` rounded once, to nearest even, to a storage type, and widened back (to float64 for that type, else float32)."""
+    """`x` rounded once, to nearest even, to a storage type, and widened to float32 (float64 stays)."""
     if dtype == tl.float64:
         return x.to(tl.float64)
     elif dtype == tl.float32:
@@ -242,9 +239,9 @@ def _rounded_leading(x, dropped: tl.constexpr):
 
 @triton.jit
 def _subtract_multiple(r, b):
-    """`r` less a multiple of b > 0 close to it: exact, within 3/4 b of zero if |r| < 2^10 b, else 2^10 times nearer at least.
+    """`r` less a near multiple of b > 0, exactly: within 3/4 b of zero if |r| < 2^10 b, else far closer.
 
-    The quotient is cut to 11 (24) bits and `b` into two halves, so that no product or difference is rounded.
+    The quotient is cut to 11 bits (24 in float64) and `b` into halves, so that nothing is rounded.
     """
     if r.dtype == tl.float64:
         far: tl.constexpr = 2.0**-900
@@ -271,7 +268,7 @@ def _fmod(x, y):
         r = tl.where(tl.abs(r) >= b, _subtract_multiple(r, b), r)
     r = tl.where(r < 0.0, r + b, r)
     r = tl.where((b == float("inf")) & isfinite(x), tl.abs(x), r)
-    return _with_sign_of(r, x)
+    return with_sign_of(r, x)
 
 
 @triton.jit
@@ -295,7 +292,7 @@ def floor_div(x, y):
         down = tl.floor(q)
         down = tl.where(q - down > 0.5, down + 1.0, down)
         exact = div(x, y)
-        down = tl.where(q == 0.0, _with_sign_of(tl.abs(q), exact), down)
+        down = tl.where(q == 0.0, with_sign_of(tl.abs(q), exact), down)
         return tl.where(y == 0.0, exact, down)
     else:
         q = x // y

@@ -106,7 +106,8 @@ def _embedding_add_strided(
     ROWS: tl.constexpr, COLUMNS: tl.constexpr,
 ):  # fmt: skip
     """Tensors of any strides, read in place: tiles of rows and columns over up to six dims."""
-    rows, cols, mask = rt.tile(n_rows, n_cols, UNIT, WIDE, ROWS, COLUMNS)
+    rows, cols, row_mask, col_mask = rt.tile(n_rows, n_cols, UNIT, WIDE, ROWS, COLUMNS)
+    mask = row_mask & col_mask
     at = rt.coordinates(rows, cols, n1, n2, n3, n4, RANK, UNIT)
     y_at = rt.offsets(at, (y_s0, y_s1, y_s2, y_s3, y_s4, y_s5), y_layout, RANK, UNIT)
     ids_at = rt.offsets(
@@ -147,8 +148,10 @@ def _embedding_add_strided(
         RANK,
         UNIT,
     )
-    ids = tl.load(ids_ptr + ids_at, mask=mask)
-    positions = tl.load(positions_ptr + positions_at, mask=mask)
+    ids = tl.load(ids_ptr + ids_at, mask=rt.mask(row_mask, col_mask, ids_layout))
+    positions = tl.load(
+        positions_ptr + positions_at, mask=rt.mask(row_mask, col_mask, positions_layout)
+    )
     y = _embedding_add_formula(
         ids,
         positions,
@@ -231,11 +234,12 @@ _WALK = rt.Walk(
 
 _CONFIGS = {
     **dict.fromkeys(
-        ("sm_75", "sm_80", "sm_86", "sm_89", "sm_120", "gfx90a", "gfx942", "gfx950", "gfx1100"),
-        {8: rt.Config(block=1024, warps=4, tile=(1, 1024), turned=(32, 32))},
+        ("sm_75", "sm_80", "sm_86", "sm_89", "sm_90", "sm_100", "sm_120", "gfx1100"),
+        {8: rt.Config(block=1024, warps=8, tile=(1, 1024), turned=(64, 64))},
     ),
     **dict.fromkeys(
-        ("sm_90", "sm_100"), {8: rt.Config(block=2048, warps=4, tile=(1, 2048), turned=(32, 32))}
+        ("gfx90a", "gfx942", "gfx950"),
+        {8: rt.Config(block=1024, warps=4, tile=(1, 1024), turned=(64, 64))},
     ),
 }
 

@@ -46,13 +46,14 @@ def _geglu_strided(
     ROWS: tl.constexpr, COLUMNS: tl.constexpr,
 ):  # fmt: skip
     """Tensors of any strides, read in place: tiles of rows and columns over up to six dims."""
-    rows, cols, mask = rt.tile(n_rows, n_cols, UNIT, WIDE, ROWS, COLUMNS)
+    rows, cols, row_mask, col_mask = rt.tile(n_rows, n_cols, UNIT, WIDE, ROWS, COLUMNS)
+    mask = row_mask & col_mask
     at = rt.coordinates(rows, cols, n1, n2, n3, n4, RANK, UNIT)
     y_at = rt.offsets(at, (y_s0, y_s1, y_s2, y_s3, y_s4, y_s5), y_layout, RANK, UNIT)
     a_at = rt.offsets(at, (a_s0, a_s1, a_s2, a_s3, a_s4, a_s5), a_layout, RANK, UNIT)
     b_at = rt.offsets(at, (b_s0, b_s1, b_s2, b_s3, b_s4, b_s5), b_layout, RANK, UNIT)
-    a = tl.load(a_ptr + a_at, mask=mask).to(tl.float32)
-    b = tl.load(b_ptr + b_at, mask=mask).to(tl.float32)
+    a = tl.load(a_ptr + a_at, mask=rt.mask(row_mask, col_mask, a_layout)).to(tl.float32)
+    b = tl.load(b_ptr + b_at, mask=rt.mask(row_mask, col_mask, b_layout)).to(tl.float32)
     y = _geglu_formula(a, b)
     tl.store(y_ptr + y_at, y.to(y_ptr.dtype.element_ty), mask=mask)
 
@@ -94,17 +95,17 @@ _WALK = rt.Walk(
 
 _CONFIGS = {
     **dict.fromkeys(
-        ("sm_75", "sm_80", "sm_86", "sm_89", "sm_120", "gfx90a", "gfx942", "gfx950", "gfx1100"),
+        ("sm_75", "sm_80", "sm_86", "sm_89", "sm_90", "sm_100", "sm_120", "gfx1100"),
         {
-            2: rt.Config(block=1024, warps=4, tile=(1, 1024), turned=(64, 64)),
-            4: rt.Config(block=512, warps=4, tile=(1, 512), turned=(32, 32)),
+            2: rt.Config(block=1024, warps=2, tile=(1, 1024), turned=(64, 64)),
+            4: rt.Config(block=512, warps=2, tile=(1, 512), turned=(64, 64)),
         },
     ),
     **dict.fromkeys(
-        ("sm_90", "sm_100"),
+        ("gfx90a", "gfx942", "gfx950"),
         {
-            2: rt.Config(block=2048, warps=4, tile=(1, 2048), turned=(64, 64)),
-            4: rt.Config(block=1024, warps=4, tile=(1, 1024), turned=(32, 32)),
+            2: rt.Config(block=1024, warps=1, tile=(1, 1024), turned=(64, 64)),
+            4: rt.Config(block=512, warps=1, tile=(1, 512), turned=(64, 64)),
         },
     ),
 }

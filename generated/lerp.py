@@ -47,7 +47,8 @@ def _lerp_strided(
     ROWS: tl.constexpr, COLUMNS: tl.constexpr,
 ):  # fmt: skip
     """Tensors of any strides, read in place: tiles of rows and columns over up to six dims."""
-    rows, cols, mask = rt.tile(n_rows, n_cols, UNIT, WIDE, ROWS, COLUMNS)
+    rows, cols, row_mask, col_mask = rt.tile(n_rows, n_cols, UNIT, WIDE, ROWS, COLUMNS)
+    mask = row_mask & col_mask
     at = rt.coordinates(rows, cols, n1, n2, n3, n4, RANK, UNIT)
     y_at = rt.offsets(at, (y_s0, y_s1, y_s2, y_s3, y_s4, y_s5), y_layout, RANK, UNIT)
     start_at = rt.offsets(
@@ -56,8 +57,10 @@ def _lerp_strided(
     end_at = rt.offsets(
         at, (end_s0, end_s1, end_s2, end_s3, end_s4, end_s5), end_layout, RANK, UNIT
     )
-    start = tl.load(start_ptr + start_at, mask=mask).to(tl.float32)
-    end = tl.load(end_ptr + end_at, mask=mask).to(tl.float32)
+    start = tl.load(start_ptr + start_at, mask=rt.mask(row_mask, col_mask, start_layout)).to(
+        tl.float32
+    )
+    end = tl.load(end_ptr + end_at, mask=rt.mask(row_mask, col_mask, end_layout)).to(tl.float32)
     y = _lerp_formula(start, end, rt.scalar(weight, tl.float32))
     tl.store(y_ptr + y_at, y.to(y_ptr.dtype.element_ty), mask=mask)
 
@@ -108,17 +111,17 @@ _WALK = rt.Walk(
 
 _CONFIGS = {
     **dict.fromkeys(
-        ("sm_75", "sm_80", "sm_86", "sm_89", "sm_120", "gfx90a", "gfx942", "gfx950", "gfx1100"),
+        ("sm_75", "sm_80", "sm_86", "sm_89", "sm_90", "sm_100", "sm_120", "gfx1100"),
         {
-            2: rt.Config(block=1024, warps=4, tile=(1, 1024), turned=(64, 64)),
-            4: rt.Config(block=512, warps=4, tile=(1, 512), turned=(32, 32)),
+            2: rt.Config(block=1024, warps=2, tile=(1, 1024), turned=(64, 64)),
+            4: rt.Config(block=512, warps=2, tile=(1, 512), turned=(64, 64)),
         },
     ),
     **dict.fromkeys(
-        ("sm_90", "sm_100"),
+        ("gfx90a", "gfx942", "gfx950"),
         {
-            2: rt.Config(block=2048, warps=4, tile=(1, 2048), turned=(64, 64)),
-            4: rt.Config(block=1024, warps=4, tile=(1, 1024), turned=(32, 32)),
+            2: rt.Config(block=1024, warps=1, tile=(1, 1024), turned=(64, 64)),
+            4: rt.Config(block=512, warps=1, tile=(1, 512), turned=(64, 64)),
         },
     ),
 }

@@ -16,7 +16,8 @@ from . import _runtime as rt
 @triton.jit
 def _mish_formula(x):
     """`y` of mish for one tile, in the types that it computes in."""
-    y = x * rt.tanh(rt.maximum(x, 0.0) + rt.log1p(rt.exp(-tl.abs(x))))
+    t0 = x > 0.0
+    y = x * rt.tanh(tl.where(t0, x, 0.0) + rt.log1p(rt.exp(tl.where(t0, -x, x))))
     return y
 
 
@@ -44,11 +45,12 @@ def _mish_strided(
     ROWS: tl.constexpr, COLUMNS: tl.constexpr,
 ):  # fmt: skip
     """Tensors of any strides, read in place: tiles of rows and columns over up to six dims."""
-    rows, cols, mask = rt.tile(n_rows, n_cols, UNIT, WIDE, ROWS, COLUMNS)
+    rows, cols, row_mask, col_mask = rt.tile(n_rows, n_cols, UNIT, WIDE, ROWS, COLUMNS)
+    mask = row_mask & col_mask
     at = rt.coordinates(rows, cols, n1, n2, n3, n4, RANK, UNIT)
     y_at = rt.offsets(at, (y_s0, y_s1, y_s2, y_s3, y_s4, y_s5), y_layout, RANK, UNIT)
     x_at = rt.offsets(at, (x_s0, x_s1, x_s2, x_s3, x_s4, x_s5), x_layout, RANK, UNIT)
-    x = tl.load(x_ptr + x_at, mask=mask).to(tl.float32)
+    x = tl.load(x_ptr + x_at, mask=rt.mask(row_mask, col_mask, x_layout)).to(tl.float32)
     y = _mish_formula(x)
     tl.store(y_ptr + y_at, y.to(y_ptr.dtype.element_ty), mask=mask)
 
@@ -86,17 +88,17 @@ _WALK = rt.Walk(space=("...",), accesses=(rt.Access("y", ("...",)), rt.Access("x
 
 _CONFIGS = {
     **dict.fromkeys(
-        ("sm_75", "sm_80", "sm_86", "sm_89", "sm_120", "gfx90a", "gfx942", "gfx950", "gfx1100"),
+        ("sm_75", "sm_80", "sm_86", "sm_89", "sm_90", "sm_100", "sm_120", "gfx1100"),
         {
-            2: rt.Config(block=2048, warps=8, tile=(1, 2048), turned=(64, 64)),
-            4: rt.Config(block=1024, warps=8, tile=(1, 1024), turned=(32, 32)),
+            2: rt.Config(block=2048, warps=4, tile=(1, 2048), turned=(64, 64)),
+            4: rt.Config(block=1024, warps=4, tile=(1, 1024), turned=(64, 64)),
         },
     ),
     **dict.fromkeys(
-        ("sm_90", "sm_100"),
+        ("gfx90a", "gfx942", "gfx950"),
         {
-            2: rt.Config(block=4096, warps=8, tile=(1, 4096), turned=(64, 64)),
-            4: rt.Config(block=2048, warps=8, tile=(1, 2048), turned=(32, 32)),
+            2: rt.Config(block=2048, warps=2, tile=(1, 2048), turned=(64, 64)),
+            4: rt.Config(block=1024, warps=2, tile=(1, 1024), turned=(64, 64)),
         },
     ),
 }
@@ -124,9 +126,14 @@ def mish(x: torch.Tensor, *, out: torch.Tensor | None = None) -> torch.Tensor:
 
 def reference(x: torch.Tensor) -> torch.Tensor:
     """The same in eager PyTorch, in the types that the kernels compute in."""
+    device = x.device
     T = x.dtype
     x = x.to(torch.float32)
-    y = x * torch.tanh(rt.eager.maximum(x, 0.0) + torch.log1p(torch.exp(-torch.abs(x))))
+    t0 = x > 0.0
+    y = x * torch.tanh(
+        torch.where(t0, x, rt.eager.scalar(0.0, torch.float32, device))
+        + torch.log1p(torch.exp(torch.where(t0, -x, x)))
+    )
     return y.to(T)
 
 

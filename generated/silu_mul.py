@@ -46,15 +46,16 @@ def _silu_mul_strided(
     ROWS: tl.constexpr, COLUMNS: tl.constexpr,
 ):  # fmt: skip
     """Tensors of any strides, read in place: tiles of rows and columns over up to six dims."""
-    rows, cols, mask = rt.tile(n_rows, n_cols, UNIT, WIDE, ROWS, COLUMNS)
+    rows, cols, row_mask, col_mask = rt.tile(n_rows, n_cols, UNIT, WIDE, ROWS, COLUMNS)
+    mask = row_mask & col_mask
     at = rt.coordinates(rows, cols, n1, n2, n3, n4, RANK, UNIT)
     y_at = rt.offsets(at, (y_s0, y_s1, y_s2, y_s3, y_s4, y_s5), y_layout, RANK, UNIT)
     gate_at = rt.offsets(
         at, (gate_s0, gate_s1, gate_s2, gate_s3, gate_s4, gate_s5), gate_layout, RANK, UNIT
     )
     up_at = rt.offsets(at, (up_s0, up_s1, up_s2, up_s3, up_s4, up_s5), up_layout, RANK, UNIT)
-    gate = tl.load(gate_ptr + gate_at, mask=mask).to(tl.float32)
-    up = tl.load(up_ptr + up_at, mask=mask).to(tl.float32)
+    gate = tl.load(gate_ptr + gate_at, mask=rt.mask(row_mask, col_mask, gate_layout)).to(tl.float32)
+    up = tl.load(up_ptr + up_at, mask=rt.mask(row_mask, col_mask, up_layout)).to(tl.float32)
     y = _silu_mul_formula(gate, up)
     tl.store(y_ptr + y_at, y.to(y_ptr.dtype.element_ty), mask=mask)
 
@@ -96,17 +97,17 @@ _WALK = rt.Walk(
 
 _CONFIGS = {
     **dict.fromkeys(
-        ("sm_75", "sm_80", "sm_86", "sm_89", "sm_120", "gfx90a", "gfx942", "gfx950", "gfx1100"),
+        ("sm_75", "sm_80", "sm_86", "sm_89", "sm_90", "sm_100", "sm_120", "gfx1100"),
         {
-            2: rt.Config(block=1024, warps=4, tile=(1, 1024), turned=(64, 64)),
-            4: rt.Config(block=512, warps=4, tile=(1, 512), turned=(32, 32)),
+            2: rt.Config(block=1024, warps=2, tile=(1, 1024), turned=(64, 64)),
+            4: rt.Config(block=512, warps=2, tile=(1, 512), turned=(64, 64)),
         },
     ),
     **dict.fromkeys(
-        ("sm_90", "sm_100"),
+        ("gfx90a", "gfx942", "gfx950"),
         {
-            2: rt.Config(block=2048, warps=4, tile=(1, 2048), turned=(64, 64)),
-            4: rt.Config(block=1024, warps=4, tile=(1, 1024), turned=(32, 32)),
+            2: rt.Config(block=1024, warps=1, tile=(1, 1024), turned=(64, 64)),
+            4: rt.Config(block=512, warps=1, tile=(1, 512), turned=(64, 64)),
         },
     ),
 }

@@ -79,7 +79,7 @@ class ScalarSpec:
 
 @dataclass(frozen=True)
 class Case:
-    """An op as its tests see it.
+    """An op as its tests see it: its entry, and its public function.
 
     `oracle` takes tensors (or None) and numbers in the order of `parameters`, and gives a value for each result, then for
     each tensor that is updated in place. `tolerance` widens the bounds of results of a type, by that much of
@@ -87,6 +87,7 @@ class Case:
     """
 
     entry: Any
+    function: Callable[..., Any]
     oracle: Callable[..., Any]
     parameters: tuple[TensorSpec | ScalarSpec, ...]
     results: tuple[TensorSpec, ...]

@@ -9,19 +9,20 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
-from collections.abc import Iterable, Iterator, Sequence
+import os
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 import pytest
 import torch
-from hypothesis import given
+from hypothesis import HealthCheck, given, settings
 from torch import Tensor
 
 from .. import _runtime as rt
 from ._cases import Arguments, Call, Case, ScalarSpec, TensorSpec, make_arguments
 from ._check import Report, check
 from ._drawing import block_calls, calls, config_calls, layout_calls, rank_calls
-from ._memory import Guarded, guarded_output
+from ._memory import guarded_output
 from ._values import Value
 
 __all__ = [
@@ -39,6 +40,17 @@ DEVICE = torch.device("cuda" if torch.cuda.is_available() else "cpu")
 
 _LARGEST_SPACE = {"cpu": 1500, "cuda": 200_000}
 """Elements of a drawn call; the interpreter is slow."""
+
+_IN_CI = bool(os.environ.get("CI"))
+
+_DRAWN = settings(
+    deadline=None,  # the first call of a kernel compiles it
+    max_examples=int(os.environ.get("OPGEN_EXAMPLES", "30" if rt.INTERPRETED else "100")),
+    derandomize=_IN_CI,
+    suppress_health_check=[HealthCheck.too_slow] if _IN_CI else [],
+    print_blob=True,
+)
+"""How much hypothesis draws; the environment variable `OPGEN_EXAMPLES` asks for more or fewer calls."""
 
 
 class Fault(AssertionError):
@@ -72,6 +84,7 @@ def check_drawn(case: Case) -> None:
     """Any calls, drawn by hypothesis."""
     report = _report(case, "drawn calls")
 
+    @_DRAWN
     @given(calls(case, _LARGEST_SPACE[DEVICE.type]))
     def each(call: Call) -> None:
         check_call(case, call, report)
@@ -106,7 +119,7 @@ def check_call(case: Case, call: Call, report: Report | None = None) -> None:
         for spec in case.results
     )
     out = tuple(one.tensor for one in outputs) or None
-    run_watched(case, call, arguments, outputs, out)
+    run_watched(case, call, arguments, out)
     for spec, output in zip(case.results, outputs):
         compare(case, call, spec, output.tensor, expected[spec.name], report)
         _raise_for(case, call, f"around the result {spec.name}", output.fault(written=True))
@@ -140,20 +153,13 @@ def target_shapes(case: Case, call: Call) -> dict[str, tuple[int, ...]]:
     }
 
 
-def run_watched(
-    case: Case, call: Call, arguments: Arguments, outputs: Sequence[Guarded], out: Any
-) -> Any:
-    """The op's results; in the interpreter, every access must lie inside a tensor of the call."""
+def run_watched(case: Case, call: Call, arguments: Arguments, out: Any) -> Any:
+    """The op's results; in the interpreter, every access must lie inside a tensor of its kernel."""
     if not rt.INTERPRETED:
         return case.entry.run(arguments.given, out, call.config)
     from ._watch import watched
 
-    updated = {spec.name for spec in case.tensors if spec.updated}
-    read = [one.tensor for one in arguments.tensors.values() if one is not None]
-    read += [value for value in arguments.given.values() if isinstance(value, Tensor)]
-    written = [one.tensor for one in outputs]
-    written += [one.tensor for name, one in arguments.tensors.items() if one is not None and name in updated]
-    with watched(read, written) as watch:
+    with watched() as watch:
         results = case.entry.run(arguments.given, out, call.config)
     for fault in watch.faults[:1]:
         raise Fault(f"{case.name}: a kernel {fault}; in the call with {call}")

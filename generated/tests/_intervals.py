@@ -110,6 +110,11 @@ def contains_zero(low: Tensor, high: Tensor) -> Tensor:
     return (low <= 0) & (high >= 0)
 
 
+def spans_zero(low: Tensor, high: Tensor) -> Tensor:
+    """Where the interval reaches over zero, or holds a zero whose sign is open."""
+    return low.signbit() & ~high.signbit()
+
+
 def sum_is_exact(x: Tensor, y: Tensor) -> Tensor:
     """Where `x + y` has no rounding error in f64 (the error term of Knuth's TwoSum is zero)."""
     total = x + y

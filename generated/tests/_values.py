@@ -25,6 +25,7 @@ from ._float_arithmetic import (
     products,
     quotients,
     remainders,
+    squares,
     sums,
     unrounded_products,
 )
@@ -209,12 +210,16 @@ def negative(x: Operand) -> Value:
 
 
 def multiply(x: Operand, y: Operand) -> Value:
-    """`x * y`."""
+    """`x * y`; a square where both are the same object."""
+    square = x is y
     x, y = common((x, y), "i32")
     if not x.is_float:
         return of_integers(torch.mul, x, y)
-    result = bounded((x, y), x.value * y.value, *products(x.ends, y.ends, x.kind))
-    return replace(result, product=hull(unrounded_products(x.ends, y.ends)))
+    found = squares(x.ends, x.kind) if square else products(x.ends, y.ends, x.kind)
+    unrounded = unrounded_products(x.ends, y.ends)
+    if square:
+        unrounded = [end.clamp(min=0.0) for end in unrounded]
+    return replace(bounded((x, y), x.value * y.value, *found), product=hull(unrounded))
 
 
 def divide(x: Operand, y: Operand) -> Value:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import textwrap
 from dataclasses import dataclass, field
 
 from opgen.dtypes import DTYPES, DType
@@ -33,8 +32,9 @@ from opgen.ir.nodes import (
 from opgen.plan.model import Access, ElementwisePlan
 
 _SPACE = ("n_rows", "n_cols", "n1", "n2", "n3", "n4")
+_LINE = 90
 _KERNEL_NAMES = frozenset(
-    {*_SPACE, "numel", "program", "at", "mask", "rows", "cols", "inside"}
+    {*_SPACE, "numel", "program", "at", "mask", "rows", "cols", "inside", "row_mask", "col_mask"}
     | {"WIDE", "BLOCK", "RANK", "UNIT", "ROWS", "COLUMNS"}
 )
 
@@ -327,7 +327,8 @@ def _load(kernel: _Kernel, tensor: TensorParam, pointer: str, dense: bool) -> st
         return _widened(f"tl.load({pointer})", tensor.element)
     own = [access for access in kernel.plan.accesses if access.tensor == tensor.name and not access.gathered]
     place = "at" if dense else kernel.offsets[own[0]]
-    load = f"tl.load({pointer} + {place}, mask=mask)"
+    mask = "mask" if dense else f"rt.mask(row_mask, col_mask, {kernel.stems[own[0]]}_layout)"
+    load = f"tl.load({pointer} + {place}, mask={mask})"
     if not tensor.element.dtype.is_packed:
         return _widened(load, tensor.element)
     position = kernel.offsets[Access(None, (tensor.dims[-1],))]
@@ -393,8 +394,17 @@ def _decorator(first: int, count: int) -> str:
 
 
 def _grouped(*groups: list[str]) -> tuple[str, ...]:
-    """Parameters by group, a line for each, wrapped where it is long."""
-    return tuple(line for group in groups for line in textwrap.wrap(", ".join(group) + ",", 92) if group)
+    """Parameters as lines, each group beginning one of its own."""
+    lines: list[str] = []
+    for group in groups:
+        line = ""
+        for parameter in group:
+            if line and len(line) + len(parameter) > _LINE:
+                lines.append(line)
+                line = ""
+            line += f"{' ' if line else ''}{parameter},"
+        lines += [line] if line else []
+    return tuple(lines)
 
 
 def _formula_doc(op: Op, stores: tuple[Store, ...]) -> str:

@@ -28,17 +28,18 @@ def new_context(
 
 def lower_assignments(context: Context, assigns: Sequence[ast.Assign]) -> Graph:
     """The graph of the body's assignments."""
-    context.later.update(
-        {assign.name.text: assign.name.span for assign in reversed(assigns) if _names_new(context, assign)}
-    )
+    for assign in reversed(assigns):
+        if _names_new(context, assign.name.text):
+            context.later[assign.name.text] = assign.name.span
     for assign in assigns:
         _assign(context, assign)
     return context.graph.graph()
 
 
-def _names_new(context: Context, assign: ast.Assign) -> bool:
+def _names_new(context: Context, name: str) -> bool:
     """Whether the name means nothing before its assignment (an `inout` parameter means its old value)."""
-    return context.signature.tensor(assign.name.text) is None
+    signature = context.signature
+    return signature.tensor(name) is None and signature.scalar(name) is None and name not in signature.dims
 
 
 def _assign(context: Context, assign: ast.Assign) -> None:

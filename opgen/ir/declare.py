@@ -6,12 +6,10 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
 from opgen.diagnostics import Diagnostics, Note, did_you_mean
-from opgen.dtypes import BOOL, DEFAULT_VARIABLE, DTYPES, F32, DType, Kind
+from opgen.dtypes import DEFAULT_VARIABLE, DTYPES, F32, DType
 from opgen.ir import dims as dim_rules
-from opgen.ir import numbers
-from opgen.ir.context import Context, Folded
-from opgen.ir.expressions import constant
-from opgen.ir.nodes import ELLIPSIS, Dim, Element, Number, Param, Result, ScalarParam, TensorParam, Variable
+from opgen.ir.defaults import default_number
+from opgen.ir.nodes import ELLIPSIS, Dim, Element, Param, Result, ScalarParam, TensorParam, Variable
 from opgen.ir.scope import Functions
 from opgen.ir.signature import Signature
 from opgen.syntax import ast
@@ -242,9 +240,11 @@ def _scalar_param(head: _Declaration, param: ast.Param, type_: ast.ScalarType) -
             "OPG320", f"a `const` is a bool, an integer or f32, not {name.text}", name.span
         )
     else:
-        default = None if param.default is None else _default(head, param.default, (dtype,), tensor=False)
-        if default is None and param.default is not None:
-            return None
+        default = None
+        if param.default is not None:
+            default = default_number(param.default, (dtype,), head.functions, head.diagnostics, tensor=False)
+            if default is None:
+                return None
         return ScalarParam(param.name.text, dtype, const, default, param.name.span)
     return None
 

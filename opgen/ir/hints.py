@@ -39,8 +39,6 @@ _KEYS: dict[str, str | tuple[str, ...]] = {
     "kernels": ("1",),
     "strategy": ("fused", "library"),
 }
-#: Keys that decide something rather than leave the planner a choice.
-_SINGLE = ("precision", "kernels", "strategy")
 _LARGEST = 1 << 20
 
 
@@ -190,9 +188,6 @@ def _hint_values(
 ) -> tuple[int | bool | str, ...] | None:
     listed = values.values if isinstance(values, ast.Choices) else _powers(diagnostics, values)
     if listed is None:
-        return None
-    if key in _SINGLE and len(listed) > 1:
-        diagnostics.error("OPG633", f"`{key}` takes one value", values.span)
         return None
     wrong = [value for value in listed if not _is_allowed(value, allowed)]
     if wrong:

@@ -94,8 +94,8 @@ class Number:
         if special and self.value == self.value and self.value not in (float("inf"), float("-inf"), 0.0):
             raise ValueError(f"{self.value} is exact as a fraction")
 
-    def _key(self) -> str:
-        return repr(self.value)
+    def _key(self) -> Fraction | str:
+        return repr(self.value) if isinstance(self.value, float) else self.value
 
     def __eq__(self, other: object) -> bool:  # nan equals itself here, and 0 differs from -0.0
         return isinstance(other, Number) and self._key() == other._key()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from opgen.diagnostics import did_you_mean
+from opgen.diagnostics import Note, did_you_mean
 from opgen.dtypes import DTYPES, F32, I64, Kind
 from opgen.ir import dims as dim_rules
 from opgen.ir.context import Computed, Context, Folded, Operand
@@ -26,8 +26,9 @@ def reference(context: Context, name: str, span: Span) -> Operand:
     if name in context.names:
         return _at(context.names[name].operand, span)
     if name in context.later:
+        note = Note("assigned here", context.later[name])
         message = f"`{name}` is read before it is assigned"
-        context.error("OPG405", message, span)
+        context.diagnostics.error("OPG405", message, span, notes=(note,))
         return None
     return _declared(context, name, span)
 

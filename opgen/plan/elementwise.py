@@ -10,8 +10,6 @@ from opgen.primitives import PRIMITIVES
 from opgen.targets import Target
 
 _LEAST_BLOCK, _LARGEST_BLOCK = 256, 4096
-#: Warps by the least number of transcendental operations for an element.
-_WARPS_BY_WORK = ((9, 16), (3, 8), (0, 4))
 
 
 def plan_op(op: Op, targets: tuple[Target, ...]) -> tuple[Plan, ...]:
@@ -28,7 +26,7 @@ def _kernel(op: Op, parts: tuple[Part, ...], target: Target) -> ElementwisePlan:
     return ElementwisePlan(
         parts=parts,
         accesses=_accesses(op, parts),
-        configs=tuple(_config(graph, width, bytes_, target) for width, bytes_ in zip(widths, moved)),
+        configs=tuple(_config(width, bytes_, target) for width, bytes_ in zip(widths, moved)),
         operations=_operations(graph),
         bytes=moved,
     )
@@ -103,14 +101,10 @@ def _operations(graph: Graph) -> int:
     return sum(PRIMITIVES[value.node.primitive].cost for value in graph.values if isinstance(value.node, Apply))
 
 
-def _config(graph: Graph, width: int, moved: int, target: Target) -> ElementwiseConfig:
+def _config(width: int, moved: int, target: Target) -> ElementwiseConfig:
+    """A program moves `target.tile_bytes`, each thread in two 16-byte accesses where the elements are dense."""
     block = _LEAST_BLOCK
     while block * 2 * moved <= target.tile_bytes and block < _LARGEST_BLOCK:
         block *= 2
-    heavy = sum(
-        PRIMITIVES[value.node.primitive].transcendental for value in graph.values if isinstance(value.node, Apply)
-    )
-    warps = next(warps for least, warps in _WARPS_BY_WORK if heavy >= least)
-    warps = max(1, min(warps, block // (2 * target.warp_size), target.max_threads // target.warp_size))
-    side = 64 if width <= 2 else 32
-    return ElementwiseConfig(width, block, warps, (1, block), (side, side))
+    warps = max(1, min(block * width // (2 * 16 * target.warp_size), target.max_threads // target.warp_size))
+    return ElementwiseConfig(width, block, warps, (1, block), (64, 64))

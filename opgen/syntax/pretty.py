@@ -10,7 +10,7 @@ from typing import Final
 
 from opgen.source import Span
 from opgen.syntax import ast
-from opgen.syntax.layout import Group, Layout, Line, Nest, enclosed, render
+from opgen.syntax.layout import Layout, Nest, enclosed, render
 from opgen.syntax.pretty_lines import Lines, Space
 from opgen.syntax.pretty_parts import (
     Block,
@@ -82,9 +82,14 @@ def _short_item(item: ast.Use | ast.Fn, lines: Lines) -> None:
     else:
         over = f"[{', '.join(name.text for name in item.dims)}]" if item.dims else ""
         head = enclosed(f"fn {item.name.text}{over}(", [name.text for name in item.params], ")")
-        body = Nest(2, (Line(), expression(item.body)))
-        text = render((head, " =", Group(body)), WIDTH)
+        body = expression(item.body)
+        shapes: tuple[Layout, ...] = (" = ", body), Nest(2, (" =\n  ", body))
+        text = min((render((head, shape), WIDTH) for shape in shapes), key=_line_count)
     lines.write(_documented(item.doc, text), start, end, 0)
+
+
+def _line_count(text: str) -> int:
+    return text.count("\n")
 
 
 def _documented(doc: ast.Text | None, text: str) -> str:

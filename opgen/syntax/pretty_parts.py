@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import TypeAlias, TypeGuard
+from math import inf
+from typing import Final, TypeAlias, TypeGuard
 
 from opgen.source import Span
 from opgen.syntax import ast
-from opgen.syntax.layout import Group, Layout, Line, Nest, enclosed, joined
+from opgen.syntax.layout import Group, Layout, Line, Nest, enclosed, joined, render
 from opgen.syntax.operators import ATOM, COMPARISON, INFIX, PREFIX, is_right_associative
 from opgen.syntax.strings import read_string, write_string
 from opgen.syntax.tokens import Kind, scan
@@ -94,9 +95,17 @@ def variables(declared: tuple[ast.TypeVariable, ...]) -> Layout:
 # --- expressions ----------------------------------------------------------------------------------
 
 
+# A pair of parentheses that is longer than this has no line that it could stand on.
+_LONG: Final = 90
+
+
 def expression(expr: ast.Expr) -> Layout:
-    """An expression; lines that start with its operators are indented by two columns."""
-    body = _at_level(expr, 0)
+    """An expression; lines that start with its operators are indented by two columns.
+
+    Lines are broken at all operators of one level, the loosest first. Where long parentheses are
+    nested, as in Horner's scheme, that would take a line for each operator: there lines are filled.
+    """
+    body = _at_level(expr, 0, is_filled=_has_long_parentheses(expr))
     return Nest(2, body) if isinstance(expr, ast.Binary) else body
 
 
@@ -107,33 +116,48 @@ def level(expr: ast.Expr) -> int:
     return PREFIX[expr.op] if isinstance(expr, ast.Unary) else ATOM
 
 
-def _at_level(expr: ast.Expr, least: int) -> Layout:
+def _has_long_parentheses(expr: ast.Expr) -> bool:
+    if not isinstance(expr, ast.Binary):
+        return False
+    loose = [part for part in (expr.left, expr.right) if level(part) < INFIX[expr.op]]
+    return any(len(render(_at_level(part, 0), inf)) > _LONG for part in loose) or any(
+        _has_long_parentheses(part) for part in (expr.left, expr.right)
+    )
+
+
+def _at_level(expr: ast.Expr, least: int, is_filled: bool = False) -> Layout:
     """An expression where only operators of at least a level can stand without parentheses."""
     if level(expr) < least:
-        return Group(("(", Nest(2, (Line(""), _at_level(expr, 0))), Line(""), ")"))
+        body = _at_level(expr, 0, is_filled)
+        return ("(", body, ")") if is_filled else enclosed("(", [body], ")")
     if isinstance(expr, ast.Binary):
-        return Group(_binary(expr))
+        row = _row(expr, is_filled)
+        return row if is_filled else Group(row)
     if isinstance(expr, ast.Unary):
         mark = "not " if expr.op == "not" else expr.op
-        return (mark, _at_level(expr.operand, PREFIX[expr.op]))
+        return (mark, _at_level(expr.operand, PREFIX[expr.op], is_filled))
     return _atom(expr)
 
 
-def _binary(expr: ast.Binary) -> Layout:
-    """Operators of one level in a row; broken, each starts a line."""
+def _row(expr: ast.Binary, is_filled: bool) -> Layout:
+    """Operators of one level in a row; a line that is broken starts with one."""
     own = INFIX[expr.op]
     if is_right_associative(expr.op):
         is_signed = isinstance(expr.right, ast.Unary) and expr.right.op != "not"
-        right = _at_level(expr.right, PREFIX["-"] if is_signed else own)
-        return (_at_level(expr.left, own + 1), Line(), expr.op, " ", right)
+        right = _at_level(expr.right, PREFIX["-"] if is_signed else own, is_filled)
+        line: Layout = Group(Line()) if is_filled else Line()
+        return (_at_level(expr.left, own + 1, is_filled), line, expr.op, " ", right)
     tail: list[Layout] = []
     first: ast.Expr = expr
     while isinstance(first, ast.Binary) and INFIX[first.op] == own:
-        tail.append((Line(), first.op, " ", _at_level(first.right, own + 1)))
+        # Parentheses stay behind their operator in filled lines: they can break inside.
+        keeps = is_filled and level(first.right) <= own
+        line = " " if keeps else Group(Line()) if is_filled else Line()
+        tail.append((line, first.op, " ", _at_level(first.right, own + 1, is_filled)))
         first = first.left
         if own == COMPARISON:  # comparisons do not chain
             break
-    return (_at_level(first, own + 1), *reversed(tail))
+    return (_at_level(first, own + 1, is_filled), *reversed(tail))
 
 
 def _atom(expr: ast.Expr) -> Layout:
@@ -144,12 +168,16 @@ def _atom(expr: ast.Expr) -> Layout:
     if isinstance(expr, ast.Position):
         return expr.callee.text + brackets(expr.dims)
     if isinstance(expr, ast.Gather):
-        parts = [(dim(part.dim), ": ", _at_level(part.index, 0)) for part in expr.coordinates]
+        parts = [(dim(part.dim), ": ", _argument(part.index)) for part in expr.coordinates]
         return enclosed(f"{expr.base.text}[", parts, "]")
     assert isinstance(expr, ast.Call)
     over = "" if expr.dims is None else brackets(expr.dims)
-    arguments = [_at_level(argument, 0) for argument in expr.args]
+    arguments = [_argument(argument) for argument in expr.args]
     return enclosed(f"{expr.callee.text}{over}(", arguments, ")")
+
+
+def _argument(expr: ast.Expr) -> Layout:
+    return _at_level(expr, 0, is_filled=_has_long_parentheses(expr))
 
 
 # --- statements -----------------------------------------------------------------------------------

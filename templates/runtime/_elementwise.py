@@ -21,7 +21,7 @@ from ._layout import (
 
 _UNIT = 16
 #: Added to the layout class of a tensor whose strides are no multiples of `_UNIT`, and are passed in elements.
-_ODD = 4
+_ODD = 8
 
 
 @dataclass(frozen=True)

@@ -19,7 +19,7 @@ Overlap = Literal["disjoint", "identical", "overlapping"]
 MAX_DIMS = 6
 """Most dims of a collapsed space that a kernel takes; beyond, the caller copies operands."""
 
-GENERAL, UNIT_COLUMNS, UNIT_ROWS, ZERO_COLUMNS = range(4)
+GENERAL, UNIT_COLUMNS, UNIT_ROWS, ZERO_COLUMNS, ZERO_ROWS = range(5)
 """Classes of an operand in a tile, see `choose_tile_dims`."""
 
 _NHWC = (1, 3, 2, 0)
@@ -120,8 +120,9 @@ def choose_tile_dims(
     that most such operands share, those that vary along the columns counting first, then the
     innermost.
 
-    The class of each operand is `UNIT_COLUMNS` (stride 1 along the columns), `ZERO_COLUMNS` (stride
-    0 there), `UNIT_ROWS` (stride 1 along the innermost row dim), else `GENERAL`.
+    The class of each operand is `ZERO_ROWS` (stride 1 along the columns, 0 along all others),
+    `UNIT_COLUMNS` (stride 1 along the columns), `ZERO_COLUMNS` (stride 0 there), `UNIT_ROWS`
+    (stride 1 along the innermost row dim), else `GENERAL`.
     """
     last = len(sizes) - 1
 
@@ -144,19 +145,19 @@ def aligned(sizes: Sequence[int], strides: Sequence[Sequence[int]], classes: Seq
     """Whether all sizes, and all strides that an operand's class does not fix, are multiples of 16.
 
     In elements. Takes what `choose_tile_dims` returns. A class fixes a stride that a kernel need
-    not read: the one along the columns (`UNIT_COLUMNS`, `ZERO_COLUMNS`) or the innermost row dim
-    (`UNIT_ROWS`). Any other stride counts, also a 1, as a kernel that was told so would trust it.
+    not read: the one along the columns (`UNIT_COLUMNS`, `ZERO_ROWS`, `ZERO_COLUMNS`) or the
+    innermost row dim (`UNIT_ROWS`). Any other stride counts, also a 1, as a kernel that was told so would trust it.
     Operands whose strides the kernel is told nothing about may be left out.
     """
     if any(size % _ALIGNMENT for size in sizes):
         return False
     last = len(sizes) - 1
-    fixed = {GENERAL: -1, UNIT_COLUMNS: last, UNIT_ROWS: last - 1, ZERO_COLUMNS: last}
+    fixed = {GENERAL: -1, UNIT_ROWS: last - 1}
     return not any(
         stride % _ALIGNMENT
         for operand, kind in zip(strides, classes)
         for dim, stride in enumerate(operand)
-        if dim != fixed[kind]
+        if dim != fixed.get(kind, last)
     )
 
 
@@ -288,7 +289,7 @@ def _last_offset(sizes: Sequence[int], strides: Sequence[int]) -> int:
 
 def _tile_class(strides: Ints) -> int:
     if strides[-1] == 1:
-        return UNIT_COLUMNS
+        return ZERO_ROWS if len(strides) > 1 and not any(strides[:-1]) else UNIT_COLUMNS
     if strides[-1] == 0:
         return ZERO_COLUMNS
     return UNIT_ROWS if len(strides) > 1 and strides[-2] == 1 else GENERAL

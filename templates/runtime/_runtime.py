@@ -67,7 +67,7 @@ from ._math_exact import (
     trunc,
     uniform,
 )
-from ._tiles import coordinates, inside, nibble, offsets, scalar, step, tile
+from ._tiles import coordinates, inside, mask, nibble, offsets, scalar, step, tile
 
 #: Whether kernels run in Triton's interpreter, on CPU tensors.
 INTERPRETED: bool = triton.knobs.runtime.interpret

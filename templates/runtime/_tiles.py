@@ -8,24 +8,24 @@ compiler what it needs for wide loads without a compilation for each shape.
 import triton
 import triton.language as tl
 
-# Layout classes of a tensor in a tile; `_layout.py` says which is which. With 4 added its strides are in elements.
+# Layout classes of a tensor in a tile; `_layout.py` says which is which. With 8 added its strides are in elements.
 UNIT_COLUMNS = tl.constexpr(1)
 UNIT_ROWS = tl.constexpr(2)
 ZERO_COLUMNS = tl.constexpr(3)
+ZERO_ROWS = tl.constexpr(4)
 
 
 @triton.jit
 def scalar(value, dtype: tl.constexpr):
     """A run-time scalar as `dtype`: a number, or a pointer to a 0-d tensor."""
-    value = tl.to_tensor(value)
-    if value.dtype.is_ptr():
+    if hasattr(value, "dtype") and value.dtype.is_ptr():
         value = tl.load(value)
-    return value.to(dtype)
+    return tl.cast(value, dtype)
 
 
 @triton.jit
 def tile(n_rows, n_cols, UNIT: tl.constexpr, WIDE: tl.constexpr, ROWS: tl.constexpr, COLUMNS: tl.constexpr):
-    """This program's rows `[ROWS, 1]`, columns `[1, COLUMNS]`, and the mask of those inside the space."""
+    """This program's rows `[ROWS, 1]` and columns `[1, COLUMNS]`, and which of each are inside the space."""
     program = tl.program_id(0)
     col_tiles = tl.cdiv(n_cols * UNIT, COLUMNS)
     row_tile = program // col_tiles
@@ -35,7 +35,7 @@ def tile(n_rows, n_cols, UNIT: tl.constexpr, WIDE: tl.constexpr, ROWS: tl.conste
         col_tile = col_tile.to(tl.int64)
     rows = row_tile * ROWS + tl.arange(0, ROWS)[:, None]
     cols = col_tile * COLUMNS + tl.arange(0, COLUMNS)[None, :]
-    return rows, cols, (rows < n_rows) & (cols < n_cols * UNIT)
+    return rows, cols, rows < n_rows, cols < n_cols * UNIT
 
 
 @triton.jit
@@ -66,33 +66,53 @@ def offsets(at, strides, LAYOUT: tl.constexpr, RANK: tl.constexpr, UNIT: tl.cons
     """Offsets, in elements, of the coordinates `at` in a tensor of the six `strides`.
 
     `strides[0]` belongs to the outermost dim, `strides[4]` to the innermost row dim, `strides[5]` to the
-    columns; a space of fewer dims leaves out those after the first.
+    columns; a space of fewer dims leaves out those after the first. A tensor that does not move along the rows or
+    the columns has offsets `[1, COLUMNS]` or `[ROWS, 1]`.
     """
-    i0, i1, i2, i3, i4, cols = at
-    KIND: tl.constexpr = LAYOUT & 3
-    SCALE: tl.constexpr = UNIT if LAYOUT < 4 else 1
-    if KIND == UNIT_COLUMNS:
-        result = cols
-    elif KIND == ZERO_COLUMNS:
-        result = cols * 0
+    KIND: tl.constexpr = LAYOUT & 7
+    if KIND == ZERO_ROWS:
+        return at[5]
     else:
-        result = cols * (strides[5] * SCALE)
+        SCALE: tl.constexpr = UNIT if LAYOUT < 8 else 1
+        result = _row_offsets(at, strides, KIND, RANK, SCALE)
+        if KIND == UNIT_COLUMNS:
+            result += at[5]
+        elif KIND != ZERO_COLUMNS:
+            result += at[5] * (strides[5] * SCALE)
+        return result
+
+
+@triton.jit
+def _row_offsets(at, strides, KIND: tl.constexpr, RANK: tl.constexpr, SCALE: tl.constexpr):
+    """The rows' part of the offsets, `[ROWS, 1]`."""
+    if KIND == UNIT_ROWS and RANK == 2:
+        result = at[0]
+    else:
+        result = at[0] * (strides[0] * SCALE)
     if RANK > 2:
         if KIND == UNIT_ROWS:
-            result += i4
+            result += at[4]
         else:
-            result += i4 * (strides[4] * SCALE)
+            result += at[4] * (strides[4] * SCALE)
     if RANK > 3:
-        result += i3 * (strides[3] * SCALE)
+        result += at[3] * (strides[3] * SCALE)
     if RANK > 4:
-        result += i2 * (strides[2] * SCALE)
+        result += at[2] * (strides[2] * SCALE)
     if RANK > 5:
-        result += i1 * (strides[1] * SCALE)
-    if KIND == UNIT_ROWS and RANK == 2:
-        result += i0
-    else:
-        result += i0 * (strides[0] * SCALE)
+        result += at[1] * (strides[1] * SCALE)
     return result
+
+
+@triton.jit
+def mask(row_mask, col_mask, LAYOUT: tl.constexpr):
+    """Which offsets of a tensor are inside the space, in the shape that `offsets` gives them."""
+    KIND: tl.constexpr = LAYOUT & 7
+    if KIND == ZERO_ROWS:
+        return col_mask
+    elif KIND == ZERO_COLUMNS:
+        return row_mask
+    else:
+        return row_mask & col_mask
 
 
 @triton.jit

@@ -48,6 +48,7 @@ def test_block_offsets_past_31_bits(layout: str, tmp_path: Path, device: torch.d
     assert torch.equal(module.dequantise(q, 0.5), (q.float() * 0.5).half())
 
 
+@pytest.mark.gpu
 @GPU_ONLY
 def test_more_than_31_bits_of_elements(tmp_path: Path, device: torch.device) -> None:
     """The block offset itself wraps, in a tensor of more than 2^31 elements (unslothai/unsloth#6830)."""
@@ -133,8 +134,21 @@ def test_every_order_of_dims(tmp_path: Path, device: torch.device) -> None:
         assert got.stride() == (-view).stride()
 
 
-@pytest.mark.parametrize("shape", [(65537, 3), (3, 65537), (70000, 2)], ids=str)
-@pytest.mark.parametrize("turned", [False, True])
+@pytest.mark.parametrize(
+    ("shape", "turned"),
+    [
+        ((65537, 1), False),
+        *(
+            pytest.param(shape, True, marks=(pytest.mark.gpu, GPU_ONLY))
+            for shape in ((65537, 3), (3, 65537), (70000, 8))
+        ),
+        *(
+            pytest.param(shape, False, marks=(pytest.mark.gpu, GPU_ONLY))
+            for shape in ((65537, 3), (3, 65537), (8, 300000))
+        ),
+    ],
+    ids=str,
+)
 def test_more_rows_than_a_grid_axis_holds(
     shape: tuple[int, int], turned: bool, tmp_path: Path, device: torch.device
 ) -> None:

@@ -2,6 +2,7 @@
 
 import math
 from pathlib import Path
+from types import ModuleType
 
 import pytest
 import torch
@@ -20,11 +21,8 @@ def same(got: torch.Tensor, expected: list[float]) -> bool:
     return torch.equal(got.cpu().nan_to_num(12345.0), wanted.nan_to_num(12345.0)) and bool(signs.all())
 
 
-@every_float
-def test_nan_passes_through_relu_clamp_and_extrema(
-    dtype: torch.dtype, tmp_path: Path, device: torch.device
-) -> None:
-    """NaN lost by relu, clamp and maximum (pytorch/pytorch#93784, NVIDIA/TensorRT-LLM#18082)."""
+@pytest.fixture(scope="module")
+def extrema(tmp_path_factory: pytest.TempPathFactory) -> ModuleType:
     text = """
     op relu_of(x: T[...]) -> y: T[...] { y = relu(x) }
     op at_least(x: T[...]) -> y: T[...] { y = clamp(x, 0.5, inf) }
@@ -32,24 +30,30 @@ def test_nan_passes_through_relu_clamp_and_extrema(
     op larger(a: T[...], b: T[...]) -> y: T[...] { y = max(a, b) }
     op smaller(a: T[...], b: T[...]) -> y: T[...] { y = min(a, b) }
     """
-    ops = build_package(text, tmp_path)
+    return build_package(text, tmp_path_factory.mktemp("extrema"))
+
+
+@every_float
+def test_nan_passes_through_relu_clamp_and_extrema(
+    dtype: torch.dtype, extrema: ModuleType, device: torch.device
+) -> None:
+    """NaN lost by relu, clamp and maximum (pytorch/pytorch#93784, NVIDIA/TensorRT-LLM#18082)."""
 
     def line(*values: float) -> torch.Tensor:
         return torch.tensor(values, dtype=dtype, device=device)
 
-    assert same(ops.relu_of(line(-0.0, NAN, -1.0, 2.0)), [-0.0, NAN, 0.0, 2.0])
-    assert same(ops.at_least(line(NAN, -2.0, 3.0)), [NAN, 0.5, 3.0])
-    assert same(ops.between(line(NAN, -2.0, 3.0, 0.5)), [NAN, -1.0, 1.0, 0.5])
-    for op in (ops.larger, ops.smaller):
+    assert same(extrema.relu_of(line(-0.0, NAN, -1.0, 2.0)), [-0.0, NAN, 0.0, 2.0])
+    assert same(extrema.at_least(line(NAN, -2.0, 3.0)), [NAN, 0.5, 3.0])
+    assert same(extrema.between(line(NAN, -2.0, 3.0, 0.5)), [NAN, -1.0, 1.0, 0.5])
+    for op in (extrema.larger, extrema.smaller):
         assert same(op(line(NAN, 1.0, NAN), line(1.0, NAN, NAN)), [NAN, NAN, NAN])
 
 
 @every_float
-def test_relu_keeps_the_sign_of_zero(dtype: torch.dtype, tmp_path: Path, device: torch.device) -> None:
+def test_relu_keeps_the_sign_of_zero(dtype: torch.dtype, extrema: ModuleType, device: torch.device) -> None:
     """relu of negative zero is negative zero, as in eager (pytorch/pytorch#196039)."""
-    module = build_module("op relu_of(x: T[...]) -> y: T[...] { y = relu(x) }", tmp_path)
     x = torch.tensor([-0.0, 0.0], dtype=dtype, device=device)
-    assert module.relu_of(x).signbit().tolist() == [True, False]
+    assert extrema.relu_of(x).signbit().tolist() == [True, False]
 
 
 def test_soft_capping_of_large_logits(tmp_path: Path, device: torch.device) -> None:

@@ -2,12 +2,13 @@
 
 import math
 from pathlib import Path
+from types import ModuleType
 
 import numpy as np
 import pytest
 import torch
 
-from tests.behaviour.building import build_module, build_package
+from tests.behaviour.building import build_package
 
 
 @pytest.mark.parametrize("element", ["i64", "i32", "i16", "i8"])
@@ -98,37 +99,55 @@ def test_mixed_types_in_one_op(tmp_path: Path, device: torch.device) -> None:
     assert torch.equal(ops.precise(x.bfloat16(), exact), x.bfloat16().double() * exact)
 
 
-@pytest.mark.parametrize(
-    "value",
-    [
-        2,
-        2.0,
-        True,
-        np.float32(2),
-        np.int64(2),
-        torch.tensor(2.0),
-        torch.tensor(2),
-        torch.tensor(2.0).double(),
-    ],
-    ids=lambda value: f"{type(value).__name__}-{getattr(value, 'dtype', '')}",
+@pytest.fixture(scope="module")
+def scalars(tmp_path_factory: pytest.TempPathFactory) -> ModuleType:
+    text = """
+    op pick(m: bool[...], x: f32[...], v: f32) -> y: f32[...] { y = where(m, v, x) }
+    op step(x: i64[...], n: i64) -> y: i64[...] { y = x + n }
+    """
+    return build_package(text, tmp_path_factory.mktemp("scalars"))
+
+
+NUMBERS = (
+    2,
+    2.0,
+    True,
+    np.float32(2),
+    np.int64(2),
+    torch.tensor(2.0),
+    torch.tensor(2),
+    torch.tensor(2.0).double(),
 )
-def test_a_scalar_may_be_a_number_or_a_tensor(value: object, tmp_path: Path, device: torch.device) -> None:
+
+
+@pytest.mark.parametrize(
+    "value", NUMBERS, ids=lambda value: f"{type(value).__name__}-{getattr(value, 'dtype', '')}"
+)
+def test_a_scalar_may_be_a_number_or_a_tensor(
+    value: object, scalars: ModuleType, device: torch.device
+) -> None:
     """A parameter that may be a number or a tensor (flagos-ai/FlagGems#266)."""
-    text = "op pick(m: bool[...], x: f32[...], v: f32) -> y: f32[...] { y = where(m, v, x) }"
-    module = build_module(text, tmp_path)
     m, x = torch.tensor([True, False], device=device), torch.tensor([5.0, 7.0], device=device)
     expected = [1.0 if value is True else 2.0, 7.0]
-    assert module.pick(m, x, value).tolist() == expected
+    assert scalars.pick(m, x, value).tolist() == expected
     if isinstance(value, torch.Tensor):
-        assert module.pick(m, x, value.to(device)).tolist() == expected
+        assert scalars.pick(m, x, value.to(device)).tolist() == expected
 
 
 @pytest.mark.parametrize("value", ["2", None, [2.0], torch.zeros(1), 2j], ids=repr)
-def test_anything_else_for_a_scalar_is_an_error(value: object, tmp_path: Path, device: torch.device) -> None:
+def test_anything_else_for_a_scalar_is_an_error(
+    value: object, scalars: ModuleType, device: torch.device
+) -> None:
     """A scalar that is neither a number nor a 0-d tensor (flagos-ai/FlagGems#266)."""
-    module = build_module("op scale(x: f32[...], s: f32) -> y: f32[...] { y = x * s }", tmp_path)
-    with pytest.raises(TypeError, match=r"scale: `s`"):
-        module.scale(torch.zeros(2, device=device), value)
+    with pytest.raises(TypeError, match=r"pick: `v`"):
+        scalars.pick(torch.zeros(2, dtype=torch.bool, device=device), torch.zeros(2, device=device), value)
+
+
+@pytest.mark.parametrize("value", [2.0, np.float64(2), torch.tensor(2.0)], ids=repr)
+def test_an_integer_is_not_given_as_a_float(value: object, scalars: ModuleType, device: torch.device) -> None:
+    """A float for a parameter that is an integer (flagos-ai/FlagGems#266)."""
+    with pytest.raises(TypeError, match=r"step: `n`"):
+        scalars.step(torch.zeros(2, dtype=torch.int64, device=device), value)
 
 
 def test_saturating_and_wrapping_conversions(tmp_path: Path, device: torch.device) -> None:

@@ -15,6 +15,7 @@ from ._intervals import (
     hull,
     neighbours,
     product_is_exact,
+    spans_zero,
     sum_is_exact,
     widened,
     with_zero_for_subnormals,
@@ -39,19 +40,29 @@ def sums(x: Ends, y: Ends, kind: str) -> Candidates:
 
 def products(x: Ends, y: Ends, kind: str) -> Candidates:
     """`x * y`: the neighbours of the exact products of the ends."""
-    candidates = [
-        end for s in x for t in y for end in neighbours(s * t, kind, product_is_exact(s, t))
-    ]
+    candidates: list[Tensor] = []
+    for s in x:
+        for t in y:
+            candidates += neighbours(s * t, kind, product_is_exact(s, t))
+    finite_times_zero = [_has_open_infinity(a) & contains_zero(*b) for a, b in ((x, y), (y, x))]
+    candidates += _zeros(finite_times_zero[0] | finite_times_zero[1], candidates[0])
     return candidates, _zero_meets_infinity(x, y) | _zero_meets_infinity(y, x)
 
 
+def squares(x: Ends, kind: str) -> Candidates:
+    """`x * x`, which has one operand and so is never negative."""
+    candidates: list[Tensor] = []
+    for s in x:
+        candidates += neighbours(s * s, kind, product_is_exact(s, s))
+    candidates.append(torch.where(spans_zero(*x), 0.0, candidates[0]))
+    return candidates, torch.zeros_like(x[0], dtype=torch.bool)
+
+
 def unrounded_products(x: Ends, y: Ends) -> list[Tensor]:
-    """The exact products of the ends, as a contracted sum uses them; a product beyond f64 stays finite."""
+    """The exact products of the ends, as a contracted sum uses them; one past f64 stays finite."""
     largest = torch.finfo(torch.float64).max
     finite = [(s * t, s.isfinite() & t.isfinite()) for s in x for t in y]
-    return [
-        torch.where(fits, product.clamp(-largest, largest), product) for product, fits in finite
-    ]
+    return [torch.where(fits, end.clamp(-largest, largest), end) for end, fits in finite]
 
 
 def quotients(x: Ends, y: Ends, kind: str) -> Candidates:
@@ -60,7 +71,8 @@ def quotients(x: Ends, y: Ends, kind: str) -> Candidates:
     for s in x:
         for t in y:
             candidates += widened(s / t, kind, DIVISION_ULPS, (s == 0) | t.isinf())
-    candidates += _infinities((y[0] < 0) & (y[1] > 0), candidates[0])
+    candidates += _infinities(spans_zero(*y), candidates[0])
+    candidates += _zeros(_has_open_infinity(x) & _has_infinity(y), candidates[0])
     zeros = contains_zero(*x) & contains_zero(*y)
     return candidates, zeros | (_has_infinity(x) & _has_infinity(y))
 
@@ -71,13 +83,13 @@ def floors_of_quotients(x: Ends, y: Ends, kind: str) -> tuple[list[Tensor], Tens
     A floor below 2^21 (f32; 2^50 in f64) is exact; above, the unit in the last place of the quotient matters more
     than its fraction, and the bound is that of a division. A zero may have either sign.
     """
-    pole = contains_zero(*y) & (y[0] != y[1])
+    unbounded = spans_zero(*y) | _has_open_infinity(x)
     floors = _floors(x, y)
-    floors += _infinities(pole, floors[0])
+    floors += _infinities(unbounded, floors[0])
     candidates: list[Tensor] = []
     for floor in floors:
         candidates += widened(floor, kind, DIVISION_ULPS, floor.abs() < _EXACT_QUOTIENT[kind])
-    return _with_both_zeros(candidates), pole | _has_infinity(x), _differ(floors)
+    return _with_both_zeros(candidates), contains_zero(*y) | _has_infinity(x), _differ(floors)
 
 
 def remainders(x: Ends, y: Ends, kind: str) -> tuple[list[Tensor], Tensor, Tensor]:
@@ -85,7 +97,7 @@ def remainders(x: Ends, y: Ends, kind: str) -> tuple[list[Tensor], Tensor, Tenso
 
     So too, and NaN, where the quotient overflows: PyTorch's vectorised code gives NaN there, its other code does not.
     """
-    undecided = _differ(_floors(x, y))
+    undecided = _differ(_floors(x, y)) | _has_open_infinity(x)
     overflow = (x[1].abs() / y[0].abs() >= _OVERFLOW[kind]) | (
         x[0].abs() / y[1].abs() >= _OVERFLOW[kind]
     )
@@ -107,18 +119,20 @@ def powers(x: Ends, y: Ends, kind: str) -> Candidates:
     x = with_zero_for_subnormals(*x, kind)
     fixed = y[0] == y[1]
     integer = fixed & (torch.floor(y[0]) == y[0])
-    negative, spans = x[0] < 0, (x[0] < 0) & (x[1] > 0)
     candidates: list[Tensor] = []
     for s in x:
         for t in y:
             exact = ((s == 0) | s.isinf() | t.isinf()) & (torch.pow(s, t) == 0)
             low, high = function_ends(torch.pow(s, t), kind, POWER_ULPS, exact)
             size = function_ends(torch.pow(s.abs(), t), kind, POWER_ULPS, exact)[1]
-            open_sign = [torch.where(negative & ~fixed, end, low) for end in (size, -size)]
+            open_sign = [torch.where(x[0].signbit() & ~fixed, end, low) for end in (size, -size)]
             candidates += [low, high, *open_sign]
+    spans = spans_zero(*x)
     candidates += [torch.where(spans, torch.pow(torch.zeros_like(t), t), candidates[0]) for t in y]
     candidates += _infinities(spans & (y[0] < 0), candidates[0])
-    return candidates, negative & ~integer
+    may_be_one = (x[0] <= 1) & (x[1] >= 1) & y[0].isnan() | contains_zero(*y) & x[0].isnan()
+    candidates.append(torch.where(may_be_one, 1.0, candidates[0]))
+    return candidates, (x[0] < 0) & ~integer
 
 
 def _floors(x: Ends, y: Ends) -> list[Tensor]:
@@ -134,12 +148,20 @@ def _infinities(where: Tensor, otherwise: Tensor) -> list[Tensor]:
     return [torch.where(where, end, otherwise) for end in (-math.inf, math.inf)]
 
 
+def _zeros(where: Tensor, otherwise: Tensor) -> list[Tensor]:
+    return [torch.where(where, zero, otherwise) for zero in (-0.0, 0.0)]
+
+
 def _with_both_zeros(candidates: list[Tensor]) -> list[Tensor]:
     return candidates + [torch.where(end == 0, -end, end) for end in candidates]
 
 
 def _has_infinity(x: Ends) -> Tensor:
     return x[0].isinf() | x[1].isinf()
+
+
+def _has_open_infinity(x: Ends) -> Tensor:
+    return _has_infinity(x) & (x[0] != x[1])
 
 
 def _zero_meets_infinity(x: Ends, y: Ends) -> Tensor:

@@ -11,7 +11,7 @@ from dataclasses import replace
 
 import torch
 from ._integers import WIDTH, wrap
-from ._intervals import function_ends, hull, nearest, with_zero_for_subnormals
+from ._intervals import contains_zero, function_ends, hull, nearest, spans_zero, with_zero_for_subnormals
 from ._values import (
     Operand,
     Value,
@@ -40,8 +40,12 @@ Function = Callable[[Operand], Value]
 def _monotone(
     function: Callable[[Tensor], Tensor],
     domain: tuple[float, float] = (-math.inf, math.inf),
+    pole_at_zero: bool = False,
 ) -> Function:
-    """A function that is monotone on its domain and NaN outside: its interval comes from the two ends."""
+    """A function that is monotone on its domain and NaN outside: its interval comes from the ends.
+
+    At a pole at zero the sign of the zero is that of the infinite result.
+    """
 
     def on_value(x: Operand) -> Value:
         (x,) = common((x,), "f32")
@@ -52,20 +56,23 @@ def _monotone(
         candidates: list[Tensor] = []
         for end in (lo, hi):
             y = function(end)
-            candidates += function_ends(
-                y, x.kind, FUNCTION_ULPS, (y == 0) & ((end == 0) | end.isinf())
-            )
+            exact = (y == 0) & ((end == 0) | end.isinf())
+            candidates += function_ends(y, x.kind, FUNCTION_ULPS, exact)
+        if pole_at_zero:
+            candidates.append(torch.where(spans_zero(lo, hi), math.inf, candidates[0]))
         return bounded((x,), function(x.value), candidates, below | above)
 
     on_value.__doc__ = f"`{function.__name__}`, within {FUNCTION_ULPS} units in the last place."
     return on_value
 
 
+_NOT_NEGATIVE = (-0.0, math.inf)
+
 exp, exp2, expm1 = _monotone(torch.exp), _monotone(torch.exp2), _monotone(torch.expm1)
-log, log2 = (_monotone(function, domain=(0.0, math.inf)) for function in (torch.log, torch.log2))
-log1p = _monotone(torch.log1p, domain=(-1.0, math.inf))
-sqrt = _monotone(torch.sqrt, (0.0, math.inf))
-rsqrt = _monotone(torch.rsqrt, (0.0, math.inf))
+log, log2 = _monotone(torch.log, _NOT_NEGATIVE), _monotone(torch.log2, _NOT_NEGATIVE)
+log1p = _monotone(torch.log1p, (-1.0, math.inf))
+sqrt = _monotone(torch.sqrt, _NOT_NEGATIVE)
+rsqrt = _monotone(torch.rsqrt, _NOT_NEGATIVE, pole_at_zero=True)
 tanh, sigmoid = _monotone(torch.tanh), _monotone(torch.sigmoid)
 erf, erfc = _monotone(torch.erf), _monotone(torch.erfc)
 
@@ -152,11 +159,11 @@ def _extreme(function: Callable[[Tensor, Tensor], Tensor]) -> Callable[..., Valu
     def of_two(x: Value, y: Value) -> Value:
         if not x.is_float:
             return of_integers(function, x, y)
-        candidates: list[Tensor] = []
-        for s, t in zip(x.ends, y.ends):
-            chosen = function(s, t)
-            candidates += [torch.where(s == t, s, chosen), torch.where(s == t, t, chosen)]
-        return bounded((x, y), function(x.value, y.value), candidates)
+        zeros = contains_zero(*x.ends) & contains_zero(*y.ends)
+        zeros = zeros & (x.lo.signbit() | y.lo.signbit()) & ~(x.hi.signbit() & y.hi.signbit())
+        low, high = (function(s, t) for s, t in zip(x.ends, y.ends))
+        either = [torch.where(zeros, zero, low) for zero in (-0.0, 0.0)]
+        return bounded((x, y), function(x.value, y.value), (low, high, *either))
 
     def of_values(*operands: Operand) -> Value:
         first, *rest = common(operands, "i32")

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -74,6 +74,8 @@ def _install() -> None:
     if getattr(builder, "_is_watched", False):
         return
     load, store = builder.create_masked_load, builder.create_masked_store
+    device_call = interpreter.InterpretedFunction.__call__
+    patched: set[str | None] = set()
     program_id, init_arguments = builder.create_get_program_id, executor._init_args_hst
 
     def watched_load(self: Any, ptrs: Any, mask: Any, *rest: Any) -> Any:
@@ -88,7 +90,16 @@ def _install() -> None:
             number.data = number.data + np.int32(_first_programs[-1])
         return number
 
+    def call_device_function(self: Any, *args: Any, **kwargs: Any) -> Any:
+        """Without patching Triton's language anew for each of them: once a launch is enough."""
+        module = self.fn.__globals__.get("__name__")
+        if module not in patched:
+            patched.add(module)
+            return device_call(self, *args, **kwargs)
+        return self.rewrite()(*args, **kwargs)
+
     def watched_arguments(self: Any, args: Any, kwargs: Any) -> Any:
+        patched.clear()
         if _watches:
             given = [*args, *kwargs.values()]
             _watches[-1].ranges = [_range(one) for one in given if isinstance(one, Tensor)]
@@ -99,7 +110,11 @@ def _install() -> None:
 
     builder.create_masked_load, builder.create_masked_store = watched_load, watched_store
     builder.create_get_program_id = shifted_program_id
+    interpreter.InterpretedFunction.__call__ = call_device_function
     executor._init_args_hst, executor._restore_args_dev = watched_arguments, nothing_to_restore
+    # Assertions against integer overflow, which compiled kernels have in debug builds only.
+    quick = replace(interpreter.interpreter_builder.options, sanitize_overflow=False)
+    interpreter.interpreter_builder.options = quick
     builder._is_watched = True
 
 

@@ -1,0 +1,118 @@
+"""Pieces that the elementary functions share: range reduction, polynomials, bits.
+
+On blocks or scalars, of float32 where nothing else is said. Polynomials are minimax fits of the relative error, made
+for this file, with the coefficients rounded to float32 one after the other.
+"""
+
+import triton
+import triton.language as tl
+
+
+@triton.jit
+def polynomial(x, coefficients: tl.constexpr):
+    """The polynomial in `x` with these coefficients, highest power first (Horner)."""
+    p = x * coefficients[0] + coefficients[1]
+    for k in tl.static_range(2, len(coefficients)):
+        p = p * x + coefficients[k]
+    return p
+
+
+@triton.jit
+def with_sign_of(y, x):
+    """`y` with the sign bit of `x` added; `y` is not negative, or has the sign of `x` already."""
+    if x.dtype == tl.float64:
+        sign = x.to(tl.int64, bitcast=True) & -0x8000000000000000
+        return (y.to(tl.int64, bitcast=True) | sign).to(tl.float64, bitcast=True)
+    else:
+        sign = x.to(tl.int32, bitcast=True) & -0x80000000
+        return (y.to(tl.int32, bitcast=True) | sign).to(tl.float32, bitcast=True)
+
+
+@triton.jit
+def leading_half(x):
+    """`x` with the lower half of its significand cleared, so that products of two such values are exact."""
+    if x.dtype == tl.float64:
+        return (x.to(tl.int64, bitcast=True) & -0x8000000).to(tl.float64, bitcast=True)
+    else:
+        return (x.to(tl.int32, bitcast=True) & -0x1000).to(tl.float32, bitcast=True)
+
+
+@triton.jit
+def at_most(x, bound):
+    """min(x, bound); NaN stays NaN."""
+    return tl.minimum(x, bound, propagate_nan=tl.PropagateNan.ALL)
+
+
+@triton.jit
+def clip(x, low, high):
+    """`x` within [low, high]; NaN stays NaN."""
+    return at_most(tl.maximum(x, low, propagate_nan=tl.PropagateNan.ALL), high)
+
+
+@triton.jit
+def reciprocal(d):
+    """1 / d for float32 d in [2^-126, 2^127]: an estimate and one Newton step, cheaper than a division."""
+    root = tl.rsqrt(d)
+    estimate = root * root
+    return estimate + estimate * (1.0 - d * estimate)
+
+
+@triton.jit
+def power_of_two(y, bias: tl.constexpr = 127):
+    """n = `y` rounded to an integer, for float32 y in [-127, 128], and 2^(n + bias - 127).
+
+    The power is 0 for an exponent of -127 and inf for 128. Adding 1.5 * 2^23 rounds to an integer; the bias on
+    top of it leaves the power's exponent field in the low bits.
+    """
+    shifted = y + (12582912.0 + bias)
+    scale = (shifted.to(tl.int32, bitcast=True) << 23).to(tl.float32, bitcast=True)
+    return shifted - (12582912.0 + bias), scale
+
+
+@triton.jit
+def minus_multiple_of_ln2(x, n):
+    """x - n ln 2, without loss for integers |n| < 512 (Cody and Waite: the first part of ln 2 has 15 bits)."""
+    return (x - n * 0.693145751953125) - n * 1.428606765330187e-06
+
+
+@triton.jit
+def exp_reduced(r):
+    """e^r for float32 |r| <= ln(2) / 2 (error of the fit 2^-28.3)."""
+    coefficients: tl.constexpr = (
+        0.00138207339,
+        0.00836867746,
+        0.0416682661,
+        0.166665211,
+        0.49999994,
+        1.0,
+        1.0,
+    )
+    return polynomial(r, coefficients)
+
+
+@triton.jit
+def expm1_reduced(r):
+    """e^r - 1 for float32 |r| <= ln(2) / 2 (error of the fit 2^-26.1)."""
+    p = polynomial(r, (0.00139406603, 0.00836640596, 0.0416664034, 0.16666545, 0.5))
+    return r * r * p + r
+
+
+@triton.jit
+def log1p_reduced(f):
+    """log(1 + f) for float32 f in [-1/3, 1/3] (error of the fit 2^-27.7)."""
+    # fmt: off
+    p = polynomial(f, (
+        -0.128777757, 0.139872044, -0.121875517, 0.140052617, -0.166802421, 0.200104475,
+        -0.249998033, 0.333332151, -0.5,
+    ))
+    # fmt: on
+    return f * f * p + f
+
+
+@triton.jit
+def split_exponent(x):
+    """e and f, as floats, with x = 2^e (1 + f) and f in [-1/3, 1/3), for finite float32 x > 0."""
+    small = x < 1.1754943508222875e-38
+    bits = tl.where(small, x * 8388608.0, x).to(tl.int32, bitcast=True) - 0x3F2AAAAB
+    e = (bits >> 23).to(tl.float32) - tl.where(small, 23.0, 0.0)
+    return e, ((bits & 0x007FFFFF) + 0x3F2AAAAB).to(tl.float32, bitcast=True) - 1.0
