@@ -1,18 +1,21 @@
 """The largest error of each device function, in units in the last place, against a float64 oracle.
 
-Runs the functions of `templates/runtime/_math.py`, and those of `grammar/prelude.op` as formulas over them, on a
-GPU where there is one and else under Triton's interpreter:
+Measures the functions of `templates/runtime/_math.py`, the activations of `_activations.py`, and those of
+`grammar/prelude.op` as formulas over the functions; on a GPU where there is one, else under Triton's
+interpreter:
 
     python benchmarks/function_accuracy.py --json accuracy.json
-    TRITON_INTERPRET=1 python benchmarks/function_accuracy.py
+    python benchmarks/function_accuracy.py --exhaustive exp tanh      # all 2^32 floats: on a GPU
 
-For each function the table gives: the largest error where the result is normal, with its limit and the argument it
-was seen at; the largest error where the result is subnormal, in units of the smallest normal float; and how many of
-the special arguments (zeros, infinities, NaN) give another NaN, infinity or sign of zero than the oracle.
+A row gives the largest error where the result is normal, its limit, and the argument it was seen at; the
+largest error where the result is subnormal, in units of the smallest normal float; and how often a special
+argument (0, 1, infinite, NaN) gives a NaN, an infinity or a sign of zero that the oracle has not, or any
+other argument a NaN.
 """
 
 import argparse
 import ast
+import functools
 import importlib
 import json
 import os
@@ -22,7 +25,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -52,6 +55,7 @@ def package(name: str, folder: Path) -> None:
 package("runtime", ROOT / "templates" / "runtime")
 math = importlib.import_module("runtime._math")
 exact = importlib.import_module("runtime._math_exact")
+activations = importlib.import_module("runtime._activations")
 
 
 @triton.jit
@@ -69,16 +73,15 @@ def binary_kernel(x, z, y, n, function: tl.constexpr, block: tl.constexpr):
 
 
 def evaluate(function: Any, inputs: Tensors) -> torch.Tensor:
-    """`function` of one or two tensors of one length, computed by a kernel; on the CPU."""
+    """`function` of one or two tensors of one length, computed by a kernel."""
     n = inputs[0].numel()
-    arguments = [x.to(DEVICE) for x in inputs]
-    y = torch.empty_like(arguments[0])
+    y = torch.empty_like(inputs[0])
     kernel = unary_kernel if len(inputs) == 1 else binary_kernel
-    kernel[(triton.cdiv(n, BLOCK),)](*arguments, y, n, function, BLOCK)
-    return y.cpu()
+    kernel[(triton.cdiv(n, BLOCK),)](*inputs, y, n, function, BLOCK)
+    return y
 
 
-# --- The prelude as Triton source -----------------------------------------------------------------------------
+# --- The prelude as Triton source -----------------------------------------------------------------
 
 PRELUDE_ITEM = re.compile(r"^fn (\w+)\(([^)]*)\) =(.*?)(?=^fn |^\"|\Z)", re.M | re.S)
 TRITON_NAMES = {
@@ -127,13 +130,12 @@ def prelude_source(text: str) -> str:
     lines = ["import triton", "import triton.language as tl", "from runtime import _math as math"]
     lines += ["from runtime import _math_exact as exact"]
     for name, parameters, body in items:
-        expression = ast.unparse(
-            ast.fix_missing_locations(transform.visit(ast.parse(body, mode="eval")))
-        )
+        expression = ast.unparse(ast.fix_missing_locations(transform.visit(ast.parse(body, mode="eval"))))
         lines += ["@triton.jit", f"def {name}({parameters}):", f"    return {expression}"]
     return "\n".join(lines) + "\n"
 
 
+@functools.cache
 def prelude() -> ModuleType:
     """`grammar/prelude.op` as a module of Triton functions."""
     folder = Path(tempfile.mkdtemp())
@@ -143,45 +145,17 @@ def prelude() -> ModuleType:
     return importlib.import_module("formulas.prelude")
 
 
-# --- Arguments ------------------------------------------------------------------------------------------------
+# --- Arguments ------------------------------------------------------------------------------------
 
 SPECIAL = (0.0, -0.0, 1.0, -1.0, float("inf"), float("-inf"), float("nan"))
 # Where results change their form: ends of the range of e^x and 2^x, branch points, ranges of normal results.
+# fmt: off
 POINTS = (
-    (
-        0.0,
-        1.0,
-        -1.0,
-        0.5,
-        2.0,
-        1 / 3,
-        2 / 3,
-        4 / 3,
-        0.34657359,
-        -0.34657359,
-        1.0397208,
-        -1.0397208,
-        10.0,
-        20.0,
-    )
-    + (87.336544, -87.336544, 88.0, -88.0, 88.376262, 88.722839, 89.0, -89.0, 89.415985, -103.97208)
-    + (
-        126.0,
-        -126.0,
-        127.0,
-        128.0,
-        9.19,
-        9.38,
-        -9.38,
-        12.9,
-        -12.9,
-        17.3,
-        -17.3,
-        -30.0,
-        3.1415927,
-        1.5707964,
-    )
+    1.0, -1.0, 0.5, 2.0, 1 / 3, 2 / 3, 4 / 3, 0.34657359, -0.34657359, 1.0397208, -1.0397208, 10.0, 20.0,
+    87.336544, -87.336544, 88.0, -88.0, 88.376262, 88.722839, 89.0, -89.0, 89.415985, -103.97208, 126.0, -126.0,
+    127.0, 128.0, 9.19, 9.38, -9.38, 12.9, -12.9, 17.3, -17.3, -30.0, -91.8, 3.1415927, 1.5707964,
 )
+# fmt: on
 
 
 def finite_bits(count: int, dtype: torch.dtype, generator: torch.Generator) -> torch.Tensor:
@@ -207,7 +181,7 @@ def unary_arguments(count: int, dtype: torch.dtype) -> Tensors:
         return (torch.rand(n, dtype=torch.float64, generator=generator) * 2 - 1) * bound
 
     q = count // 16
-    near = torch.cat([neighbours(p, q // 16, dtype) for p in POINTS if p != 0.0])
+    near = torch.cat([neighbours(p, q // 16, dtype) for p in POINTS])
     magnitude = torch.exp2(uniform(4 * q, 15.0) - 8.0) * uniform(4 * q, 1.0).sign()
     dense = [uniform(3 * q, 110.0), uniform(2 * q, 20.0), uniform(q, 2.0), magnitude]
     x = torch.cat([torch.tensor(SPECIAL, dtype=dtype), near, *(d.to(dtype) for d in dense)])
@@ -218,13 +192,11 @@ def pow_arguments(count: int, dtype: torch.dtype) -> Tensors:
     """Bases and exponents: bit patterns, and exponents that bring a base's power to all of the type's range."""
     generator = torch.Generator().manual_seed(2)
     q = count // 8
-    grid = torch.tensor(SPECIAL + (0.5, -0.5, 2.0, -2.0, 3.0, -3.0, 2.5, 1e10, -1e10), dtype=dtype)
+    grid = torch.tensor((*SPECIAL, 0.5, -0.5, 2.0, -2.0, 3.0, -3.0, 2.5, 1e10, -1e10), dtype=dtype)
     base, exponent = (t.reshape(-1) for t in torch.meshgrid(grid, grid, indexing="ij"))
     span = 130.0 if dtype == torch.float32 else 1030.0
     wide = finite_bits(2 * q, dtype, generator).abs()
-    near_one = 1.0 + torch.exp2(-24.0 * torch.rand(q, dtype=torch.float64, generator=generator)).to(
-        dtype
-    )
+    near_one = 1.0 + torch.exp2(-24.0 * torch.rand(q, dtype=torch.float64, generator=generator)).to(dtype)
     x = torch.cat([wide, near_one, torch.rand(2 * q, dtype=dtype, generator=generator) * 4])
     log2 = torch.log2(x.double().clamp_min(1e-300))
     reach = (torch.rand(x.numel(), dtype=torch.float64, generator=generator) * 2 - 1) * span
@@ -243,14 +215,7 @@ def paired_arguments(count: int, dtype: torch.dtype) -> Tensors:
     return unary_arguments(count, dtype)[0], second.to(dtype)
 
 
-def gate_arguments(count: int, dtype: torch.dtype) -> Tensors:
-    """The unary arguments beside themselves (half) or others of their kind."""
-    x = unary_arguments(count, dtype)[0]
-    generator = torch.Generator().manual_seed(4)
-    return x, torch.where(torch.rand(count, generator=generator) < 0.5, x, x.flip(0))
-
-
-# --- Oracles --------------------------------------------------------------------------------------------------
+# --- Oracles --------------------------------------------------------------------------------------
 
 
 def _below_zero(x: torch.Tensor) -> torch.Tensor:
@@ -289,15 +254,21 @@ def _gelu_tanh(x: torch.Tensor) -> torch.Tensor:
 
 @dataclass(frozen=True)
 class Case:
-    """One function to measure: its name, its oracle in float64, how to draw arguments, the limit in ulp."""
+    """One function to measure: its oracle in float64, how to draw arguments, and the limit in units."""
 
     name: str
     oracle: Oracle
     arguments: Callable[[int, torch.dtype], Tensors] = unary_arguments
     limit: float = 4.0
+    source: str = "function"
+
+    @property
+    def dtypes(self) -> tuple[torch.dtype, ...]:
+        """The types to measure; the oracle of a formula is no better than its float64 form."""
+        return (torch.float32, torch.float64) if self.source == "function" else (torch.float32,)
 
 
-BUILT_IN = (
+FUNCTIONS = (
     Case("exp", torch.exp),
     Case("exp2", torch.exp2),
     Case("expm1", torch.expm1),
@@ -311,14 +282,11 @@ BUILT_IN = (
     Case("tanh", torch.tanh),
     Case("erf", torch.erf),
     Case("erfc", torch.erfc),
-    Case("gelu", _gelu),
-    Case("gate", lambda x, z: x * torch.sigmoid(z), gate_arguments),
     Case("sigmoid", torch.sigmoid),
-    Case("softplus", _log1p_exp),
     Case("pow", torch.pow, pow_arguments, 16.0),
     Case("div", torch.div, pow_arguments, 0.5),
 )
-PRELUDE = (
+FORMULAS = (
     Case("tan", torch.tan, limit=16.0),
     Case("sinh", torch.sinh),
     Case("cosh", torch.cosh),
@@ -326,9 +294,7 @@ PRELUDE = (
     Case("reciprocal", torch.reciprocal),
     Case("relu6", lambda x: x.clamp(0, 6)),
     Case("leaky_relu", lambda x, s: torch.where(x > 0, x, s * x), paired_arguments),
-    Case(
-        "elu", lambda x, a: torch.where(x > 0, x, a * torch.expm1(_below_zero(x))), paired_arguments
-    ),
+    Case("elu", lambda x, a: torch.where(x > 0, x, a * torch.expm1(_below_zero(x))), paired_arguments),
     Case(
         "celu",
         lambda x, a: torch.where(x > 0, x, a * torch.expm1(_below_zero(x) / a)),
@@ -348,18 +314,35 @@ PRELUDE = (
     Case("hardsigmoid", lambda x: (x + 3).clamp(0, 6) / 6),
     Case("hardswish", lambda x: x * (x + 3).clamp(0, 6) / 6),
     Case("tanhshrink", _tanhshrink),
+    Case("softplus", _log1p_exp),
+)
+#: Activations that have a device function of their own.
+FUSED = ("softplus", "silu", "swish", "mish", "gelu")
+CASES = (
+    *FUNCTIONS,
+    *(replace(case, source="activation") for case in FORMULAS if case.name in FUSED),
+    *(replace(case, source="formula") for case in FORMULAS),
 )
 
 
-# --- Measuring ------------------------------------------------------------------------------------------------
+def device_function(case: Case) -> Any:
+    """The Triton function that a case measures."""
+    if case.source == "function":
+        return getattr(math, case.name, None) or getattr(exact, case.name)
+    return getattr(activations if case.source == "activation" else prelude(), case.name)
+
+
+# --- Measuring ------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
 class Row:
-    """What was seen of one function in one type."""
+    """What was seen of one function in one type, over `count` arguments."""
 
     name: str
+    source: str
     dtype: str
+    count: int
     ulp: float
     limit: float
     at: tuple[float, ...]
@@ -369,6 +352,7 @@ class Row:
 
     @property
     def good(self) -> bool:
+        """Whether the errors keep to their limits and no special value is wrong."""
         return self.ulp <= self.limit and self.subnormal <= 1.0 and self.edges_wrong == 0
 
 
@@ -377,15 +361,15 @@ def error_in_ulp(
 ) -> tuple[torch.Tensor, torch.Tensor]:
     """|y - wanted| in units in the last place of `wanted` in `dtype`, and whether `wanted` is subnormal there.
 
-    An infinity counts as the power of two that follows the largest float.
+    The unit of a subnormal is the smallest normal float. In float32 an infinity counts as 2^128.
     """
     info = torch.finfo(dtype)
     top = info.max if dtype == torch.float64 else 2.0**128
     y, wanted = y.double().clamp(-top, top), wanted.clamp(-top, top)
     exponent = torch.frexp(wanted).exponent.clamp(max=128 if dtype == torch.float32 else 1024)
     small = wanted.abs() < info.tiny
-    scale = torch.where(small, info.tiny, torch.exp2(exponent.double()) * (info.eps / 2))
-    return (y - wanted).abs() / scale, small
+    scale = torch.where(small, info.tiny, torch.exp2(exponent.double() - 1) * info.eps)
+    return ((y - wanted).abs() / scale).nan_to_num(0.0), small
 
 
 def same_edge(y: torch.Tensor, wanted: torch.Tensor) -> torch.Tensor:
@@ -395,43 +379,71 @@ def same_edge(y: torch.Tensor, wanted: torch.Tensor) -> torch.Tensor:
     return torch.where(wanted.isnan() | y.isnan(), wanted.isnan() & y.isnan(), infinite & zero)
 
 
-def measure(case: Case, function: Any, dtype: torch.dtype, count: int) -> Row:
-    """Compare `function` with the oracle of `case` on `count` arguments."""
-    inputs = case.arguments(count, dtype)
+def measure_batch(case: Case, function: Any, dtype: torch.dtype, inputs: Tensors) -> Row:
+    """Compare `function` with the oracle of `case` on one batch of arguments.
+
+    Subnormal arguments, which a function may read as zero, count for special values alone.
+    """
     y, wanted = evaluate(function, inputs), case.oracle(*(x.double() for x in inputs))
-    special = torch.stack(
-        [torch.isin(x, torch.tensor(SPECIAL, dtype=dtype)) | x.isnan() for x in inputs]
-    ).all(0)
-    wrong = special & ~same_edge(y, wanted.to(dtype))
-    wrong |= ~special & (y.isnan() != wanted.isnan())
+    special = torch.ones_like(y, dtype=torch.bool)
+    subnormal = torch.zeros_like(special)
+    for x in inputs:
+        special &= (x == 0) | (x.abs() == 1) | ~x.isfinite()
+        subnormal |= (x != 0) & (x.abs() < torch.finfo(dtype).tiny)
+    wrong = torch.where(special, ~same_edge(y, wanted.to(dtype)), y.isnan() != wanted.isnan()) & ~subnormal
     error, small = error_in_ulp(y, wanted, dtype)
-    error = torch.where(error.isnan(), 0.0, error)
-    normal = torch.where(small, 0.0, error)
-    worst = int(normal.argmax())
-    first = int(wrong.int().argmax())
+    normal = torch.where(small | subnormal, 0.0, error)
+    worst, first = int(normal.argmax()), int(wrong.int().argmax())
     return Row(
         name=case.name,
+        source=case.source,
         dtype=str(dtype).removeprefix("torch."),
+        count=y.numel(),
         ulp=float(normal[worst]),
         limit=case.limit,
         at=tuple(float(x[worst]) for x in inputs),
-        subnormal=float(torch.where(small, error, 0.0).max()),
+        subnormal=float(torch.where(small & ~subnormal, error, 0.0).max()),
         edges_wrong=int(wrong.sum()),
         edge=tuple(float(x[first]) for x in inputs) if bool(wrong.any()) else (),
     )
 
 
-def rows(count: int, wanted: set[str]) -> Iterator[Row]:
-    """Measure the functions named (all where none is), float32 first."""
-    formulas = prelude()
-    for case in BUILT_IN:
-        if not wanted or case.name in wanted:
-            function = getattr(math, case.name, None) or getattr(exact, case.name)
-            for dtype in (torch.float32, torch.float64):
-                yield measure(case, function, dtype, count)
-    for case in PRELUDE:
-        if not wanted or case.name in wanted:
-            yield measure(case, getattr(formulas, case.name), torch.float32, count)
+def merged(a: Row, b: Row) -> Row:
+    """One row for the arguments of two."""
+    worse = a if a.ulp >= b.ulp else b
+    return replace(
+        worse,
+        count=a.count + b.count,
+        subnormal=max(a.subnormal, b.subnormal),
+        edges_wrong=a.edges_wrong + b.edges_wrong,
+        edge=a.edge or b.edge,
+    )
+
+
+def every_float32(batch: int) -> Iterator[Tensors]:
+    """All 2^32 floats."""
+    for start in range(-(1 << 31), 1 << 31, batch):
+        bits = torch.arange(start, start + batch, dtype=torch.int64, device=DEVICE)
+        yield (bits.to(torch.int32).view(torch.float32),)
+
+
+def measure(case: Case, dtype: torch.dtype, count: int, exhaustive: bool) -> Row:
+    """Measure one function on `count` drawn arguments, or on all floats if it is a unary one of float32."""
+    if exhaustive and dtype == torch.float32 and case.arguments is unary_arguments:
+        batches = every_float32(min(1 << 26, 16 * count))
+    else:
+        batches = iter([tuple(x.to(DEVICE) for x in case.arguments(count, dtype))])
+    function = device_function(case)
+    return functools.reduce(merged, (measure_batch(case, function, dtype, inputs) for inputs in batches))
+
+
+def report(row: Row) -> str:
+    """A line of the table."""
+    at = ", ".join(f"{a:.9g}" for a in row.at) + (f"; edge {row.edge}" if row.edge else "")
+    return (
+        f"{row.name:12s} {row.source:11s} {row.dtype:8s} {row.count:10d} {row.ulp:10.3f} {row.limit:6.1f}"
+        f" {row.subnormal:9.2g} {row.edges_wrong:6d}  {at}{'' if row.good else '  <--'}"
+    )
 
 
 def main() -> None:
@@ -441,6 +453,7 @@ def main() -> None:
     )
     parser.add_argument("names", nargs="*", help="the functions to measure (all)")
     parser.add_argument("--count", type=int, default=1 << 20, help="arguments for each function")
+    parser.add_argument("--exhaustive", action="store_true", help="unary float32 functions on all floats")
     parser.add_argument("--json", type=Path, help="file to write")
     options = parser.parse_args()
     started = time.perf_counter()
@@ -448,27 +461,20 @@ def main() -> None:
     print(
         f"{device}, triton {triton.__version__}, torch {torch.__version__}, Python {platform.python_version()}"
     )
-    print(
-        f"{'function':12s} {'type':8s} {'ulp':>9s} {'limit':>6s} {'subnormal':>9s} {'edges':>6s}  at"
-    )
-    measured = []
-    for row in rows(options.count, set(options.names)):
-        measured.append(row)
-        at = ", ".join(f"{a:.9g}" for a in row.at) + (f"; edge {row.edge}" if row.edge else "")
-        print(
-            f"{row.name:12s} {row.dtype:8s} {row.ulp:9.3f} {row.limit:6.1f} {row.subnormal:9.2g} {row.edges_wrong:6d}"
-            f"  {at}{'' if row.good else '  <--'}"
-        )
+    print("function     source      type          count        ulp  limit subnormal  edges  at")
+    rows = []
+    for case in CASES:
+        if options.names and case.name not in options.names:
+            continue
+        for dtype in case.dtypes:
+            count = options.count if dtype == torch.float32 else options.count // 8
+            rows.append(measure(case, dtype, count, options.exhaustive))
+            print(report(rows[-1]), flush=True)
     print(f"{time.perf_counter() - started:.1f} s")
     if options.json:
-        record = {
-            "device": device,
-            "triton": triton.__version__,
-            "torch": torch.__version__,
-            "count": options.count,
-        }
+        record = {"device": device, "triton": triton.__version__, "torch": torch.__version__}
         options.json.write_text(
-            json.dumps({**record, "rows": [asdict(row) for row in measured]}, indent=1) + "\n"
+            json.dumps({**record, "rows": [asdict(row) for row in rows]}, indent=1) + "\n"
         )
 
 

@@ -1,7 +1,7 @@
 """What only a GPU can show of the checked-in ops: one run, a short table at the end.
 
     python benchmarks/gpu_checks.py --out DIR               # DIR/gpu_checks.json has every failure in full
-    python benchmarks/gpu_checks.py --skip tests            # without the behaviour tests
+    python benchmarks/gpu_checks.py --jobs 8 --skip tests   # quicker, and without the behaviour tests
 
 The behaviour tests on the GPU; torch.compile and opcheck; CUDA graphs; how many kernels are compiled; a second GPU;
 backward passes. A check that fails is told and the next one runs. The exit code is 1 where one failed.
@@ -13,6 +13,7 @@ import argparse
 import importlib
 import importlib.util
 import json
+import multiprocessing
 import os
 import random
 import subprocess
@@ -21,6 +22,7 @@ import tempfile
 import time
 import traceback
 from collections.abc import Callable, Iterator
+from concurrent.futures import ProcessPoolExecutor
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -190,22 +192,29 @@ def around(name: str) -> Callable[..., Tensor]:
     return function
 
 
-def compiled_frames(name: str, calls: list[Arguments], *, dynamic: bool | None) -> int:
+def compiled_graphs(name: str, calls: list[Arguments], *, dynamic: bool | None) -> int:
     """Compares compiled calls with eager ones; the number of graphs that were compiled."""
     torch.compiler.reset()
-    backend = importlib.import_module("torch._dynamo.testing").CompileCounterWithBackend("inductor")
+    counters = importlib.import_module("torch._dynamo.utils").counters
+    counters.clear()
     function = around(name)
-    compiled = torch.compile(function, fullgraph=True, dynamic=dynamic, backend=backend)
+    compiled = torch.compile(function, fullgraph=True, dynamic=dynamic)
     for arguments in calls:
         assert_near(compiled(*arguments), function(*arguments))
-    return int(backend.frame_count)
+    return int(counters["stats"]["unique_graphs"])
 
 
 def check_compile_static(name: str) -> str:
-    plain = draw(name)
-    frames = compiled_frames(name, [plain, draw(name)], dynamic=False)
-    assert frames == 1, f"{frames} graphs for one signature"
-    compiled_frames(name, [scalars_as_tensors(name, plain)], dynamic=False)
+    graphs = compiled_graphs(name, [draw(name), draw(name)], dynamic=False)
+    assert graphs == 1, f"{graphs} graphs for one signature"
+    return ""
+
+
+def check_compile_tensor_scalars(name: str) -> str:
+    """0-d tensors for the scalars."""
+    if not entry(name).operator.scalars:
+        raise Skipped("no scalars")
+    compiled_graphs(name, [scalars_as_tensors(name, draw(name))], dynamic=False)
     return ""
 
 
@@ -215,21 +224,21 @@ def check_compile_layout(name: str) -> str:
         value.transpose(0, 1).contiguous().transpose(0, 1) if isinstance(value, Tensor) and value.dim() > 1 else value
         for value in draw(name)
     )
-    compiled_frames(name, [turned], dynamic=False)
+    compiled_graphs(name, [turned], dynamic=False)
     return ""
 
 
 def check_compile_dynamic(name: str) -> str:
-    frames = compiled_frames(name, [draw(name, rows) for rows in (24, 40, 7, 1000)], dynamic=True)
-    assert frames == 1, f"{frames} graphs for four sizes of a dim"
-    return f"{frames} graph"
+    graphs = compiled_graphs(name, [draw(name, rows) for rows in (24, 40, 7, 1000)], dynamic=True)
+    assert graphs == 1, f"{graphs} graphs for four sizes of a dim"
+    return ""
 
 
 def check_compile_automatic(name: str) -> str:
     """The default: static at first, dynamic once a size has changed."""
-    frames = compiled_frames(name, [draw(name, rows) for rows in (24, 40, 7, 1000)], dynamic=None)
-    assert frames <= 2, f"{frames} graphs for four sizes of a dim"
-    return f"{frames} graphs"
+    graphs = compiled_graphs(name, [draw(name, rows) for rows in (24, 40, 7, 1000)], dynamic=None)
+    assert graphs <= 2, f"{graphs} graphs for four sizes of a dim"
+    return ""
 
 
 def registered_arguments(name: str, arguments: Arguments) -> Arguments:
@@ -250,7 +259,7 @@ def check_opcheck(name: str) -> str:
     package = importlib.import_module("generated._runtime").PACKAGE
     registered = getattr(getattr(torch.ops, package), name).default
     plain = draw(name)
-    for arguments in (plain, scalars_as_tensors(name, plain)):
+    for arguments in (plain, scalars_as_tensors(name, plain))[: 2 if entry(name).operator.scalars else 1]:
         results = torch.library.opcheck(registered, registered_arguments(name, arguments))
         assert set(results.values()) == {"SUCCESS"}, results
     return ""
@@ -455,6 +464,7 @@ class Outcome:
 OF_EVERY_OP: dict[str, Callable[[str], str]] = {
     "reference": check_reference,
     "compile static": check_compile_static,
+    "compile tensor scalars": check_compile_tensor_scalars,
     "compile layout": check_compile_layout,
     "compile dynamic": check_compile_dynamic,
     "compile automatic": check_compile_automatic,
@@ -466,22 +476,53 @@ OF_EVERY_OP: dict[str, Callable[[str], str]] = {
 ON_GPU_ONLY = ("cuda graph", "second gpu", "variants")
 
 
-def groups(options: argparse.Namespace) -> dict[str, dict[str, Callable[[], str]]]:
-    """All checks by group and item."""
-    found: dict[str, dict[str, Callable[[], str]]] = {"table": {"all ops": check_table}}
-    names = [name for name in ARGUMENTS if not options.ops or name in options.ops]
-    for group, check in OF_EVERY_OP.items():
-        found[group] = {name: lambda check=check, name=name: check(name) for name in names}
-    found["variants"] = {"100 floats": check_float_values, "100 seeds": check_seed_values}
+def checks_of(name: str, chosen: list[str], device: str) -> list[Outcome]:
+    """The chosen groups of one op; what a worker process runs."""
+    globals()["DEVICE"] = device
+    torch.manual_seed(20240229)
+    return [
+        outcome(group, name, lambda check=check: check(name))
+        for group, check in OF_EVERY_OP.items()
+        if group in chosen
+    ]
+
+
+def checks_of_package(options: argparse.Namespace) -> dict[str, dict[str, Callable[[], str]]]:
+    """The checks that are not of one op, by group and item."""
+    variants_: dict[str, Callable[[], str]] = {"100 floats": check_float_values, "100 seeds": check_seed_values}
     for item, (name, calls, most) in SHAPE_CHECKS.items():
-        found["variants"][item] = lambda n=name, c=calls, m=most: expect_variants(n, c(), m)
-    found["tests"] = {"behaviour": lambda: check_behaviour(options.tests, options.limit)}
-    skipped = {*options.skip, *(ON_GPU_ONLY if options.device == "cpu" else ())}
+        variants_[item] = lambda n=name, c=calls, m=most: expect_variants(n, c(), m)
     return {
-        group: checks
-        for group, checks in found.items()
-        if group not in skipped and (not options.only or group in options.only)
+        "table": {"all ops": check_table},
+        "variants": variants_,
+        "tests": {"behaviour": lambda: check_behaviour(options.tests, options.limit)},
     }
+
+
+def chosen_groups(options: argparse.Namespace) -> list[str]:
+    skipped = {*options.skip, *(ON_GPU_ONLY if options.device == "cpu" else ())}
+    known = ["table", *OF_EVERY_OP, "variants", "tests"]
+    return [group for group in known if group not in skipped and (not options.only or group in options.only)]
+
+
+def run_all(options: argparse.Namespace) -> Iterator[Outcome]:
+    """The checks of each op, in worker processes where several are asked for, then those of the package."""
+    chosen = chosen_groups(options)
+    names = [name for name in ARGUMENTS if not options.ops or name in options.ops]
+    if options.jobs > 1:
+        with ProcessPoolExecutor(options.jobs, mp_context=multiprocessing.get_context("spawn")) as pool:
+            jobs = [(name, pool.submit(checks_of, name, chosen, options.device)) for name in names]
+            for name, job in jobs:
+                try:
+                    yield from job.result()
+                except Exception as error:  # noqa: BLE001 - a process that died is an outcome, too
+                    yield Outcome("worker", name, "failed", f"{type(error).__name__}: {error}", 0)
+    else:
+        for name in names:
+            yield from checks_of(name, chosen, options.device)
+    for group, checks in checks_of_package(options).items():
+        if group in chosen:
+            yield from (outcome(group, item, check) for item, check in checks.items())
 
 
 def outcome(group: str, item: str, check: Callable[[], str]) -> Outcome:
@@ -530,6 +571,7 @@ def main() -> int:
     parser.add_argument("--ops", action="append", default=[], metavar="OP")
     parser.add_argument("--tests", action="append", metavar="PATH", help="default: tests/behaviour")
     parser.add_argument("--limit", type=int, default=300, metavar="SECONDS", help="of the behaviour tests")
+    parser.add_argument("--jobs", type=int, default=1, help="processes for the checks of single ops")
     parser.add_argument("--device", choices=["cuda", "cpu"], default="cuda", help="cpu: what needs no GPU")
     options = parser.parse_args()
     options.tests = options.tests or ["tests/behaviour"]
@@ -539,10 +581,10 @@ def main() -> int:
     torch.manual_seed(20240229)
     random.seed(20240229)
     outcomes = []
-    for group, checks in groups(options).items():
-        outcomes += [outcome(group, item, check) for item, check in checks.items()]
-        failed = sum(found.state == "failed" for found in outcomes if found.group == group)
-        print(f"{group}: {failed} of {len(checks)} failed", flush=True)
+    for found in run_all(options):
+        outcomes.append(found)
+        if found.state == "failed":
+            print(f"failed: {found.group} / {found.item}", flush=True)
     if options.out is not None:
         options.out.mkdir(parents=True, exist_ok=True)
         record = {"machine": machine(), "outcomes": [asdict(found) for found in outcomes]}

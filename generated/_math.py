@@ -20,12 +20,14 @@ from ._math_parts import (
     clip,
     exp_reduced,
     expm1_reduced,
+    gaussian,
     leading_half,
     log1p_reduced,
     minus_multiple_of_ln2,
     polynomial,
     power_of_two,
     reciprocal,
+    scaled_erfc,
     split_exponent,
     with_sign_of,
 )
@@ -165,112 +167,19 @@ def sigmoid(x):
 
 
 @triton.jit
-def gate(x, z):
-    """x sigmoid(z), accurate also where sigmoid(z) alone is subnormal (while |x| < 2^64)."""
-    if x.dtype == tl.float64:
-        return x * sigmoid(z)
-    else:
-        bounded = clip(z, -132.0, 40.0)
-        n, scale = power_of_two(bounded * -1.4426950408889634, 63)
-        # d = 2^-64 (1 + e^-z); y = x 2^-64 / d, its factors in an order that avoids extremes.
-        d = exp_reduced(minus_multiple_of_ln2(-bounded, n)) * scale + 5.421010862427522e-20
-        root = tl.rsqrt(d)
-        lost = 1.0 - d * (root * root)
-        root = root * 2.3283064365386963e-10
-        y = (x * root) * (root * lost + root)
-        return tl.where(z < -132.0, x * 0.0, y)
-
-
-@triton.jit
-def softplus(x):
-    """log(1 + e^x) as max(x, 0) + log1p(e^-|x|)."""
-    above = tl.maximum(x, 0.0, propagate_nan=tl.PropagateNan.ALL)
-    if x.dtype == tl.float64:
-        return above + log1p(tl.exp(-tl.abs(x)))
-    else:
-        below = tl.maximum(-tl.abs(x), -88.0)
-        n, scale = power_of_two(below * 1.4426950408889634)
-        t = exp_reduced(minus_multiple_of_ln2(below, n)) * scale
-        # log(1 + t) / t on [0, 1] (error of the fit 2^-27.5), less the leading 1
-        # fmt: off
-        p = polynomial(t, (
-            -0.00330559141, 0.0201467294, -0.0575560853, 0.106696017, -0.153489381, 0.196931645,
-            -0.249581546, 0.333304703, -0.499999315,
-        ))
-        # fmt: on
-        return p * t * t + t + above
-
-
-@triton.jit
 def erf(x):
     """Error function."""
     return tl.erf(x)
 
 
 @triton.jit
-def _gaussian(a, factor: tl.constexpr):
-    """q and s with e^(-factor a^2) = s (1 + q), s a power of two for float32.
-
-    The square is taken in two parts, since an error in it would be one of the result.
-    """
-    lead = leading_half(a)
-    high = lead * lead * -factor
-    low = (lead - a) * factor * (lead + a)
-    if a.dtype == tl.float64:
-        return low + low * low * (0.5 + low * 0.16666666666666666), tl.exp(high)
-    else:
-        n, scale = power_of_two(a * a * (-1.4426950408889634 * factor))
-        return expm1_reduced(minus_multiple_of_ln2(high, n) + low), scale
-
-
-@triton.jit
-def _scaled_erfc(a, per_a: tl.constexpr):
-    """e^(b^2) erfc(b) for b = per_a a >= 0: (1 + p(t)) / (1 + sqrt(2) b) with t = (b - c) / (b + c)."""
-    if a.dtype == tl.float64:
-        w = 1.0 / ((1.4142135623730951 * per_a) * a + 1.0)
-        t = (a - 4.0 / per_a) / (a + 4.0 / per_a)
-        # fmt: off
-        p = polynomial(t, (  # error of the fit 2^-55
-            -1.1011653362827038e-09, -9.059085264729044e-09, -6.438282624619336e-09, 7.67683694768756e-08,
-            5.201848324712412e-08, -5.619086961585918e-07, 1.298180654201063e-07, 3.9231075550745975e-06,
-            -7.074731298200241e-06, -1.7812941376160033e-05, 9.989953982401046e-05, -0.0001177613204692507,
-            -0.0005422005428316064, 0.003324081118952387, -0.01026430390836637, 0.022519497598013777,
-            -0.037735370054610015, 0.04779527199110634, -0.03953083299853925, 4.188819460685038e-05,
-            0.07493656707026822, -0.17460631320788841, -0.08801457833045882,
-        ))
-        # fmt: on
-    else:
-        w = reciprocal((1.4142135623730951 * per_a) * a + 1.0)
-        t = 1.0 - (4.0 / per_a) * reciprocal(a + 2.0 / per_a)
-        # fmt: off
-        p = polynomial(t, (  # error of the fit 2^-26.4
-            -0.000260043889, -0.000864639005, 0.00065963564, 0.0058643315, -0.00365395611, -0.037237294,
-            0.0928726941, -0.0466217026, -0.190713882, -0.0222362597,
-        ))
-        # fmt: on
-    return p * w + w
-
-
-@triton.jit
 def erfc(x):
     """1 - erf(x), accurate in its tail."""
     a = at_most(tl.abs(x), 28.0 if x.dtype == tl.float64 else 9.38)
-    q, scale = _gaussian(a, 1.0)
-    y = _scaled_erfc(a, 1.0) * scale
+    q, scale = gaussian(a, 1.0)
+    y = scaled_erfc(a, 1.0) * scale
     y = y * q + y
     return tl.where(x < 0.0, 2.0 - y, y)
-
-
-@triton.jit
-def gelu(x):
-    """`x` times the normal distribution function of `x`, accurate in its tail."""
-    bound: tl.constexpr = 40.0 if x.dtype == tl.float64 else 13.27
-    a = at_most(tl.abs(x), bound)
-    q, scale = _gaussian(a, 0.5)
-    # x comes before the power of two, as without it the rest may be subnormal; bounded to avoid inf * 0.
-    y = (at_most(x, bound) * (_scaled_erfc(a, 0.7071067811865476) * 0.5)) * scale
-    y = y * q + y
-    return tl.where(x > 0.0, x - y, y)
 
 
 @triton.jit

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import functools
+import struct
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -68,7 +69,7 @@ from ._math_exact import (
     trunc,
     uniform,
 )
-from ._tiles import coordinates, inside, mask, nibble, offsets, scalar, step, tile
+from ._tiles import coordinates, inside, mask, nibble, offsets, scalar, scalar64, step, tile
 
 #: Whether kernels run in Triton's interpreter, on CPU tensors.
 INTERPRETED: bool = triton.knobs.runtime.interpret
@@ -544,6 +545,15 @@ def _single(results: tuple[Any, ...]) -> Any:
     if not results:
         return None
     return results[0] if len(results) == 1 else results
+
+
+def halves(value: int | float | torch.Tensor) -> tuple[int | torch.Tensor, int]:
+    """The signed 32-bit halves of an i64's or f64's bits: arguments whose type no value changes. A tensor stays."""
+    if isinstance(value, torch.Tensor):
+        return value, 0
+    bits = int.from_bytes(struct.pack("<d", value), "little", signed=True) if isinstance(value, float) else value
+    low = bits & 0xFFFFFFFF
+    return bits >> 32, low - (low >> 31 << 32)
 
 
 def as_bytes(tensor: torch.Tensor | None) -> torch.Tensor | None:

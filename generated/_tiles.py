@@ -25,6 +25,16 @@ def scalar(value, dtype: tl.constexpr):
 
 
 @triton.jit
+def scalar64(high, low, dtype: tl.constexpr):
+    """A run-time i64 or f64 as `dtype`: the 32-bit halves of its bits, or a pointer to a 0-d tensor as `high`."""
+    if hasattr(high, "dtype") and high.dtype.is_ptr():
+        return tl.load(high).to(dtype)
+    else:
+        bits = (tl.cast(high, tl.int64) << 32) | (tl.cast(low, tl.int64) & 0xFFFFFFFF)
+        return bits.to(dtype, bitcast=True)
+
+
+@triton.jit
 def tile(n_rows, n_cols, UNIT: tl.constexpr, WIDE: tl.constexpr, ROWS: tl.constexpr, COLUMNS: tl.constexpr):
     """This program's rows `[ROWS, 1]` and columns `[1, COLUMNS]`, and which of each are inside the space."""
     program = tl.program_id(0)

@@ -23,8 +23,8 @@ def _dropout_formula(x, seed, index_all, p):
     return y
 
 
-@triton.jit(do_not_specialize=range(2, 4))
-def _dropout_dense(x_ptr, y_ptr, p, seed, numel, WIDE: tl.constexpr, BLOCK: tl.constexpr):
+@triton.jit(do_not_specialize=range(2, 5))
+def _dropout_dense(x_ptr, y_ptr, p, seed, seed_low, numel, WIDE: tl.constexpr, BLOCK: tl.constexpr):
     """Tensors that share one dense layout, walked in the order of memory."""
     program = tl.program_id(0)
     if WIDE:
@@ -34,14 +34,14 @@ def _dropout_dense(x_ptr, y_ptr, p, seed, numel, WIDE: tl.constexpr, BLOCK: tl.c
     index_all = at
     x = tl.load(x_ptr + at, mask=mask).to(tl.float32)
     y = _dropout_formula(
-        x, rt.scalar(seed, tl.int64), index_all.to(tl.int64), rt.scalar(p, tl.float32)
+        x, rt.scalar64(seed, seed_low, tl.int64), index_all.to(tl.int64), rt.scalar(p, tl.float32)
     )
     tl.store(y_ptr + at, y.to(y_ptr.dtype.element_ty), mask=mask)
 
 
-@triton.jit(do_not_specialize=range(2, 28))
+@triton.jit(do_not_specialize=range(2, 29))
 def _dropout_strided(
-    x_ptr, y_ptr, p, seed,
+    x_ptr, y_ptr, p, seed, seed_low,
     n_rows, n_cols, n1, n2, n3, n4,
     y_s0, y_s1, y_s2, y_s3, y_s4, y_s5,
     index_all_s0, index_all_s1, index_all_s2, index_all_s3, index_all_s4, index_all_s5,
@@ -65,7 +65,7 @@ def _dropout_strided(
     x_at = rt.offsets(at, (x_s0, x_s1, x_s2, x_s3, x_s4, x_s5), x_layout, RANK, UNIT)
     x = tl.load(x_ptr + x_at, mask=rt.mask(row_mask, col_mask, x_layout)).to(tl.float32)
     y = _dropout_formula(
-        x, rt.scalar(seed, tl.int64), index_all.to(tl.int64), rt.scalar(p, tl.float32)
+        x, rt.scalar64(seed, seed_low, tl.int64), index_all.to(tl.int64), rt.scalar(p, tl.float32)
     )
     tl.store(y_ptr + y_at, y.to(y_ptr.dtype.element_ty), mask=mask)
 
@@ -77,7 +77,7 @@ def _launch_dropout(via, launch, sizes, x, p, seed, y):
             x,
             y,
             p,
-            seed,
+            *rt.halves(seed),
             launch.numel,
             WIDE=launch.wide,
             BLOCK=launch.block,
@@ -88,7 +88,7 @@ def _launch_dropout(via, launch, sizes, x, p, seed, y):
         x,
         y,
         p,
-        seed,
+        *rt.halves(seed),
         *launch.space,
         *launch.strides,
         *launch.layouts,
@@ -118,15 +118,23 @@ _CONFIGS = {
     **dict.fromkeys(
         ("sm_75", "sm_80", "sm_86", "sm_89", "sm_90", "sm_100", "sm_120", "gfx1100"),
         {
-            2: rt.Config(block=2048, warps=4, tile=(1, 2048), turned=(64, 64)),
-            4: rt.Config(block=1024, warps=4, tile=(1, 1024), turned=(64, 64)),
+            2: rt.Config(
+                block=2048, warps=4, tile=(8, 256), turned=(64, 32), tile_warps=2, turned_warps=2
+            ),
+            4: rt.Config(
+                block=1024, warps=4, tile=(8, 256), turned=(64, 32), tile_warps=4, turned_warps=2
+            ),
         },
     ),
     **dict.fromkeys(
         ("gfx90a", "gfx942", "gfx950"),
         {
-            2: rt.Config(block=2048, warps=2, tile=(1, 2048), turned=(64, 64)),
-            4: rt.Config(block=1024, warps=2, tile=(1, 1024), turned=(64, 64)),
+            2: rt.Config(
+                block=2048, warps=2, tile=(8, 256), turned=(64, 32), tile_warps=2, turned_warps=2
+            ),
+            4: rt.Config(
+                block=1024, warps=2, tile=(8, 256), turned=(64, 32), tile_warps=4, turned_warps=2
+            ),
         },
     ),
 }

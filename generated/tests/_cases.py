@@ -75,15 +75,17 @@ class ScalarSpec:
     type: str
     const: bool = False
     range: Range | None = None
+    default: Number = None
 
 
 @dataclass(frozen=True)
 class Case:
     """An op as its tests see it: its entry, and its public function.
 
-    `oracle` takes tensors (or None) and numbers in the order of `parameters`, and gives a value for each result, then for
-    each tensor that is updated in place. `tolerance` widens the bounds of results of a type, by that much of
-    1 + |value|. `requires` are the conditions on sizes and consts.
+    `oracle` takes tensors (or None) and numbers in the order of `parameters`, and gives a value for
+    each result, then for each tensor that is updated in place. `tolerance` widens the bounds of
+    results of a type, by that much of 1 + |value|. `requires` are the conditions on sizes and
+    consts.
     """
 
     entry: Any
@@ -95,6 +97,8 @@ class Case:
     sizes: Mapping[str, tuple[int, int]] = field(default_factory=dict)
     requires: tuple[Callable[[Mapping[str, Any]], bool], ...] = ()
     tolerance: Mapping[torch.dtype, float] = field(default_factory=dict)
+    positional: bool = False
+    rounds_to: torch.dtype | None = None
 
     @property
     def name(self) -> str:
@@ -139,7 +143,9 @@ class Case:
         """Sizes near those wanted that meet what the op requires of them; None if there are none."""
         names = [name for name in self.names]
         steps = [self._step(name) for name in names]
-        base = [-(-self._bounded(name, wanted.get(name, 1)) // step) for name, step in zip(names, steps)]
+        base = [
+            -(-self._bounded(name, wanted.get(name, 1)) // step) for name, step in zip(names, steps)
+        ]
         bumps = [range(33) if self.requires and len(names) < 4 else range(1)] * len(names)
         for bump in sorted(itertools.product(*bumps), key=sum):
             sizes = {n: (b + more) * step for n, b, more, step in zip(names, base, bump, steps)}
@@ -166,8 +172,9 @@ class Case:
 class Call:
     """One call: everything that its arguments are made from.
 
-    `leading` are the sizes of `...`; a tensor has the last `len(leading) - fewer[name]` of them, with size 1 at the
-    places in `ones[name]`, counted from the right. `config` None lets the op choose.
+    `leading` are the sizes of `...`; a tensor has the last `len(leading) - fewer[name]` of them,
+    with size 1 at the places in `ones[name]`, counted from the right. `config` None lets the op
+    choose.
     """
 
     sizes: Sizes
@@ -180,6 +187,7 @@ class Call:
     ones: Mapping[str, frozenset[int]] = field(default_factory=dict)
     left_out: frozenset[str] = frozenset()
     as_tensors: frozenset[str] = frozenset()
+    integers: Range | None = None  # of integer tensors that have no range
     seed: int = 0
     special: float = 0.1
     config: Any = None
@@ -202,7 +210,11 @@ class Call:
 
     def __str__(self) -> str:
         layouts = {name: layout.__name__ for name, layout in self.layouts.items()}
-        parts = [f"leading {list(self.leading)}", f"sizes {dict(self.sizes)}", f"types {dict(self.types)}"]
+        parts = [
+            f"leading {list(self.leading)}",
+            f"sizes {dict(self.sizes)}",
+            f"types {dict(self.types)}",
+        ]
         parts += [f"numbers {dict(self.numbers)}", f"layouts {layouts}", f"config {self.config}"]
         for name in ("offsets", "fewer", "ones", "left_out", "as_tensors"):
             value = getattr(self, name)
@@ -239,7 +251,10 @@ def make_arguments(case: Case, call: Call, device: torch.device) -> Arguments:
             tensors[spec.name] = None
             continue
         dtype = case.dtype(spec, call.types)
-        values = draw_tensor(call.shape(spec), dtype, generator, spec.range, call.special)
+        limits = spec.range or ((0, 255) if spec.packed else None)
+        if limits is None and not dtype.is_floating_point:
+            limits = call.integers
+        values = draw_tensor(call.shape(spec), dtype, generator, limits, call.special)
         guarded = guarded_update if spec.updated else guarded_input
         layout, offset = call.layout(spec.name), call.offsets.get(spec.name, 0)
         tensors[spec.name] = guarded(values.to(device), layout, offset)
@@ -248,7 +263,9 @@ def make_arguments(case: Case, call: Call, device: torch.device) -> Arguments:
         number = call.numbers[scalar.name]
         as_tensor = scalar.name in call.as_tensors
         given[scalar.name] = (
-            torch.tensor(number, dtype=rt.DTYPES[scalar.type], device=device) if as_tensor else number
+            torch.tensor(number, dtype=rt.DTYPES[scalar.type], device=device)
+            if as_tensor
+            else number
         )
     return Arguments(tensors, call.numbers, given)
 
@@ -256,4 +273,6 @@ def make_arguments(case: Case, call: Call, device: torch.device) -> Arguments:
 def plain_numbers(case: Case, seed: int) -> dict[str, Number]:
     """A value for each scalar, none of them special."""
     generator = torch.Generator().manual_seed(seed)
-    return {one.name: draw_number(one.type, generator, one.range, special=0.0) for one in case.scalars}
+    return {
+        one.name: draw_number(one.type, generator, one.range, special=0.0) for one in case.scalars
+    }

@@ -34,7 +34,9 @@ def draw_tensor(
     limits: Range | None,
     special: float,
 ) -> Tensor:
-    """A tensor of random values, within `limits` if there are any; else a share of them is `special`."""
+    """A tensor of random values, within `limits` if there are any; else a share of them is
+    `special`.
+    """
     if dtype == torch.bool:
         return torch.rand(shape, generator=generator) < 0.5
     if not dtype.is_floating_point:

@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import torch
 from torch import Tensor
 
@@ -19,6 +21,22 @@ def wrap(x: Tensor, bits: int, signed: bool = True) -> Tensor:
         return x
     low = x & (2**bits - 1)
     return torch.where(low >= 2 ** (bits - 1), low - 2**bits, low) if signed else low
+
+
+def outcomes(
+    function: Callable[[Tensor, Tensor], Tensor],
+    x: tuple[Tensor, Tensor],
+    y: tuple[Tensor, Tensor],
+    kind: str,
+) -> tuple[Tensor, Tensor, Tensor]:
+    """The least and the largest of `function` at the ends, and where it may be anything else.
+
+    That is where an operand is open between more than two neighbours.
+    """
+    corners = [wrap(function(s, t), WIDTH[kind]) for s in x for t in y]
+    stack = torch.stack(torch.broadcast_tensors(*corners))
+    wide_x, wide_y = ((high != low) & (high != low + 1) for low, high in (x, y))
+    return stack.amin(0), stack.amax(0), wide_x | wide_y
 
 
 def floor_quotient(x: Tensor, y: Tensor) -> Tensor:

@@ -29,6 +29,7 @@ CASE = harness.Case(
     ),
     results=(harness.TensorSpec("y", "T", "..."),),
     types={"T": (torch.float16, torch.bfloat16, torch.float32)},
+    positional=True,
 )
 
 
@@ -48,5 +49,17 @@ def test_every_config():
     harness.check_configs(CASE)
 
 
+def test_results():
+    harness.check_results(CASE)
+
+
+def test_more_than_32_bits():
+    harness.check_wide(CASE)
+
+
 def test_drawn_calls():
     harness.check_drawn(CASE)
+
+
+def test_eager_reference():
+    harness.check_reference(CASE)

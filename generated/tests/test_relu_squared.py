@@ -50,5 +50,21 @@ def test_every_config():
     harness.check_configs(CASE)
 
 
+def test_results():
+    harness.check_results(CASE)
+
+
+def test_more_than_32_bits():
+    harness.check_wide(CASE)
+
+
 def test_drawn_calls():
     harness.check_drawn(CASE)
+
+
+def test_eager_reference():
+    harness.check_reference(CASE)
+
+
+def test_independent_reference():
+    harness.check_independent(CASE, independent)

@@ -44,6 +44,7 @@ CASE = harness.Case(
         "T": (torch.float16, torch.bfloat16, torch.float32),
         "E": (torch.float32, torch.float16, torch.bfloat16),
     },
+    positional=True,
 )
 
 
@@ -63,5 +64,21 @@ def test_every_config():
     harness.check_configs(CASE)
 
 
+def test_results():
+    harness.check_results(CASE)
+
+
+def test_more_than_32_bits():
+    harness.check_wide(CASE)
+
+
 def test_drawn_calls():
     harness.check_drawn(CASE)
+
+
+def test_eager_reference():
+    harness.check_reference(CASE)
+
+
+def test_independent_reference():
+    harness.check_independent(CASE, independent)

@@ -32,7 +32,7 @@ CASE = harness.Case(
     oracle,
     parameters=(
         harness.TensorSpec("x", "T", "..."),
-        harness.ScalarSpec("beta", "f32", range=(0.25, 4.0)),
+        harness.ScalarSpec("beta", "f32", range=(0.25, 4.0), default=1.0),
     ),
     results=(harness.TensorSpec("y", "T", "..."),),
     types={"T": (torch.float16, torch.bfloat16, torch.float32)},
@@ -55,5 +55,21 @@ def test_every_config():
     harness.check_configs(CASE)
 
 
+def test_results():
+    harness.check_results(CASE)
+
+
+def test_more_than_32_bits():
+    harness.check_wide(CASE)
+
+
 def test_drawn_calls():
     harness.check_drawn(CASE)
+
+
+def test_eager_reference():
+    harness.check_reference(CASE)
+
+
+def test_independent_reference():
+    harness.check_independent(CASE, independent)

@@ -42,7 +42,8 @@ def disagreement(result: Tensor, expected: Tensor, *, terms: int = 1) -> str | N
     finite = wanted.isfinite() & rounded.isfinite()
     inner = torch.where(finite, wanted, 0.0)
     scale = inner.abs() + inner.square().mean().sqrt()
-    bound = 1.01 * _ROUNDING[result.dtype] * inner.abs() + _SMALLEST.get(result.dtype, 0.0)
+    roundings = 2 if result.device.type == "cpu" else 1  # Triton's interpreter truncates
+    bound = 1.01 * roundings * (_ROUNDING[result.dtype] * inner.abs() + _SMALLEST.get(result.dtype, 0.0))
     bound += _F32_UNITS * terms**0.5 * scale
     like = (got == rounded) | (got.isnan() & rounded.isnan())
     wrong = ~torch.where(finite, (got - inner).abs() <= bound, like)

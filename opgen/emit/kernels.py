@@ -58,6 +58,7 @@ class _Kernel:
     names: Names
     pointers: dict[str, str] = field(default_factory=dict)
     values: dict[str, str] = field(default_factory=dict)
+    lows: dict[str, tuple[str]] = field(default_factory=dict)  # the lower halves of 64-bit scalars
     stems: dict[Access, str] = field(default_factory=dict)  # begins the names of an access's strides
     offsets: dict[Access, str] = field(default_factory=dict)
     integers: dict[str, str] = field(default_factory=dict)  # kernel name -> the launcher's expression
@@ -85,7 +86,9 @@ def kernel_context(
     formula = module_names.fresh(f"{stem}_formula")
     results = _result_names(kernel, part.graph.stores)
     call = f"{', '.join(results)} = {formula}({', '.join(kernel.formula.values())})"
-    scalars = [kernel.values[name] for name in used.scalars]
+    scalars = [
+        parameter for name in used.scalars for parameter in (kernel.values[name], *kernel.lows.get(name, ()))
+    ]
     pointers = [kernel.pointers[name] for name in used.tensors]
     integers = list(kernel.integers)
     consts = [f"{kernel.values[name]}: tl.constexpr" for name in used.consts]
@@ -93,7 +96,8 @@ def kernel_context(
     dense = module_names.fresh(f"{stem}_dense")
     strided = module_names.fresh(f"{stem}_strided")
     unspecialised = len(scalars) + len(integers)
-    given = [_given(op, name, launch) for name in used.tensors] + [launch.of[name] for name in used.scalars]
+    given = [_given(op, name, launch) for name in used.tensors]
+    given += [f"*rt.halves({launch.of[one]})" if one in kernel.lows else launch.of[one] for one in used.scalars]
     return KernelContext(
         formula=formula,
         formula_doc=_formula_doc(op, part.graph.stores),
@@ -163,6 +167,8 @@ def _used(kernel: _Kernel, values: tuple[Value, ...], stores: tuple[Store, ...])
     for scalar in (*kernel.op.scalars, *kernel.op.consts):
         if scalar.name in names:
             kernel.values[scalar.name] = kernel.names.fresh(scalar.name)
+            if scalar.dtype.bits == 64 and not scalar.const:
+                kernel.lows[scalar.name] = (kernel.names.fresh(f"{scalar.name}_low"),)
     for tensor in kernel.op.tensors:
         if any(isinstance(value.node, Read) and value.node.param == tensor.name for value in values):
             kernel.values[tensor.name] = kernel.names.fresh(tensor.name)
@@ -176,6 +182,14 @@ def _used(kernel: _Kernel, values: tuple[Value, ...], stores: tuple[Store, ...])
         [scalar.name for scalar in kernel.op.scalars if scalar.name in names],
         [scalar.name for scalar in kernel.op.consts if scalar.name in names],
     )
+
+
+def _scalar_text(kernel: _Kernel, name: str, dtype: DType) -> str:
+    """A scalar in its compute type, where the formula is called."""
+    local = kernel.values[name]
+    if name in kernel.lows:
+        return f"rt.scalar64({local}, {kernel.lows[name][0]}, tl.{dtype.triton})"
+    return f"rt.scalar({local}, tl.{dtype.triton})"
 
 
 def _name_access(kernel: _Kernel, access: Access) -> None:
@@ -215,7 +229,7 @@ class _Leaves:
                 return Text(kernel.values[name])
             case Scalar(param=name) | Const(param=name):
                 local = kernel.values[name]
-                kernel.formula[local] = f"rt.scalar({local}, tl.{value.type.dtype.triton})"
+                kernel.formula[local] = _scalar_text(kernel, name, value.type.dtype)
                 return Text(local)
             case Size(dim=dim):
                 name = self._integer(f"size_{_words(dim)}", size_text(dim, self.launch.sizes))

@@ -49,7 +49,8 @@ def configs(plans: tuple[Plan, ...], kernel: int) -> str:
     rows: dict[str, list[str]] = {}
     for plan in plans:
         entries = ", ".join(
-            f"{one.width}: rt.Config(block={one.block}, warps={one.warps}, tile={one.tile}, turned={one.turned})"
+            f"{one.width}: rt.Config(block={one.block}, warps={one.warps}, tile={one.tile}, turned={one.turned}, "
+            f"tile_warps={one.tile_warps}, turned_warps={one.turned_warps})"
             for one in plan.kernels[kernel].configs
         )
         rows.setdefault(f"{{{entries}}}", []).append(quoted(plan.target))

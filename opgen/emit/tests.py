@@ -4,10 +4,28 @@ from __future__ import annotations
 
 import textwrap
 
+from opgen.dtypes import DType
 from opgen.emit.contexts import ModuleContext, TestContext
+from opgen.emit.dialects import number_text
 from opgen.emit.oracle import dim_name, oracle_text
 from opgen.emit.tables import host_text, quoted
-from opgen.ir.nodes import Op, Param, Result, ScalarParam, TensorParam
+from opgen.ir.nodes import (
+    Cast,
+    Convert,
+    Element,
+    Gather,
+    Graph,
+    Index,
+    Node,
+    Op,
+    Param,
+    Random,
+    Ref,
+    Result,
+    ScalarParam,
+    Store,
+    TensorParam,
+)
 from opgen.ir.passes.partition import target_dims
 
 
@@ -39,7 +57,8 @@ def _parameter(op: Op, param: Param) -> str:
     )
     if isinstance(param, ScalarParam):
         const = ", const=True" if param.const else ""
-        return f"ScalarSpec({quoted(param.name)}, {quoted(param.dtype.name)}{const}{limits})"
+        default = "" if param.default is None else f", default={number_text(param.default, param.dtype).code}"
+        return f"ScalarSpec({quoted(param.name)}, {quoted(param.dtype.name)}{const}{limits}{default})"
     flags = (", optional=True" if param.optional else "") + (", updated=True" if param.inout else "")
     return _tensor(param, flags + limits)
 
@@ -67,4 +86,35 @@ def _options(op: Op) -> list[str]:
     if op.tests.tolerances:
         allowed = ", ".join(f"torch.{dtype.torch}: {value}" for dtype, value in op.tests.tolerances)
         options.append(f"tolerance={{{allowed}}}")
+    if any(isinstance(node, Index | Random | Gather) for node in _nodes(op)):
+        options.append("positional=True")
+    rounding = _inner_roundings(op)
+    if rounding:
+        narrowest = min(rounding, key=lambda dtype: dtype.significand)
+        options.append(f"rounds_to=torch.{narrowest.torch}")
     return options
+
+
+def _nodes(op: Op) -> list[Node]:
+    return [value.node for variant in op.variants for value in variant.graph.values]
+
+
+def _inner_roundings(op: Op) -> list[DType]:
+    """The float types that a body rounds to, but for a result's own rounding."""
+    stored = {item.name: item.element for item in (*op.results, *op.tensors)}
+    found = []
+    for variant in op.variants:
+        graph = variant.graph
+        last = {_last_rounding(graph, store, stored[store.target]) for store in graph.stores}
+        for ref, value in enumerate(graph.values):
+            if isinstance(value.node, Cast) and value.type.dtype.is_float and ref not in last:
+                found.append(value.type.dtype)
+    return found
+
+
+def _last_rounding(graph: Graph, store: Store, element: Element) -> Ref | None:
+    """The cast to the very type that a store rounds to, right before it."""
+    ref, value = store.value, graph.values[store.value]
+    while isinstance(value.node, Convert):
+        ref, value = value.node.arg, graph.values[value.node.arg]
+    return ref if isinstance(value.node, Cast) and value.type.element == element else None

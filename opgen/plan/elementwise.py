@@ -26,7 +26,7 @@ def _kernel(op: Op, parts: tuple[Part, ...], target: Target) -> ElementwisePlan:
     return ElementwisePlan(
         parts=parts,
         accesses=_accesses(op, parts),
-        configs=tuple(_config(width, bytes_, target) for width, bytes_ in zip(widths, moved)),
+        configs=tuple(_config(graph, width, bytes_, target) for width, bytes_ in zip(widths, moved)),
         operations=_operations(graph),
         bytes=moved,
     )
@@ -101,10 +101,23 @@ def _operations(graph: Graph) -> int:
     return sum(PRIMITIVES[value.node.primitive].cost for value in graph.values if isinstance(value.node, Apply))
 
 
-def _config(width: int, moved: int, target: Target) -> ElementwiseConfig:
-    """A program moves `target.tile_bytes`, each thread in two 16-byte accesses where the elements are dense."""
+def _config(graph: Graph, width: int, moved: int, target: Target) -> ElementwiseConfig:
+    """A program moves `target.tile_bytes`, each thread in two 16-byte accesses where the elements are dense.
+
+    A tile of several rows loads what is the same for all of them once; gathers want small ones. The shapes are the
+    best of a sweep on an H200 (`benchmarks/elementwise.md`).
+    """
     block = _LEAST_BLOCK
     while block * 2 * moved <= target.tile_bytes and block < _LARGEST_BLOCK:
         block *= 2
-    warps = max(1, min(block * width // (2 * 16 * target.warp_size), target.max_threads // target.warp_size))
-    return ElementwiseConfig(width, block, warps, (1, block), (64, 64))
+    gathers = any(isinstance(value.node, Gather) for value in graph.values)
+    narrow = width <= 2
+    return ElementwiseConfig(
+        width=width,
+        block=block,
+        warps=max(1, block * width // (2 * 16 * target.warp_size)),
+        tile=(4 if gathers else 8, 256),
+        tile_warps=2 if narrow else 4,
+        turned=(64, 32),
+        turned_warps=2,
+    )

@@ -22,13 +22,18 @@ class Access:
 
 @dataclass(frozen=True)
 class ElementwiseConfig:
-    """Blocks, in elements, for elements of up to `width` bytes: in one dimension, in rows, and across rows."""
+    """Blocks, in elements, for elements of up to `width` bytes: in one dimension, in rows, and across rows.
+
+    Each with its warps.
+    """
 
     width: int
     block: int
     warps: int
     tile: tuple[int, int]
+    tile_warps: int
     turned: tuple[int, int]
+    turned_warps: int
 
 
 @dataclass(frozen=True)

@@ -24,9 +24,10 @@ def _kernel(number: int, kernel: ElementwisePlan) -> Iterator[str]:
     for config, moved in zip(kernel.configs, kernel.bytes):
         rows, columns = config.tile
         yield (
-            f"  {config.width}-byte elements: block {config.block}, {config.warps} warps, tile {rows} x {columns}, "
-            f"across {config.turned[0]} x {config.turned[1]}; an element moves {moved} bytes "
-            f"and takes about {kernel.operations} instructions"
+            f"  {config.width}-byte elements: block {config.block} with {config.warps} warps, "
+            f"tile {rows} x {columns} with {config.tile_warps}, "
+            f"across {config.turned[0]} x {config.turned[1]} with {config.turned_warps}; "
+            f"an element moves {moved} bytes and takes about {kernel.operations} instructions"
         )
 
 

@@ -26,12 +26,17 @@ _ODD = 8
 
 @dataclass(frozen=True)
 class Config:
-    """Block sizes, in elements: one-dimensional, row tiles, and tiles that read some tensor across its rows."""
+    """Block sizes, in elements: one-dimensional, row tiles, and tiles that read some tensor across its rows.
+
+    `tile_warps` and `turned_warps` are `warps` where they are 0.
+    """
 
     block: int
     warps: int
     tile: tuple[int, int]
     turned: tuple[int, int]
+    tile_warps: int = 0
+    turned_warps: int = 0
 
 
 @dataclass(frozen=True)
@@ -118,6 +123,7 @@ def _strided(sizes: tuple[int, ...], strides: tuple[tuple[int, ...], ...], confi
         sizes, strides = (1, *sizes), tuple((0, *operand) for operand in strides)
     turned = len(sizes) > 1 and any(operand[-2] == 1 and operand[-1] != 1 for operand in strides)
     rows, columns = config.turned if turned else config.tile
+    warps = (config.turned_warps if turned else config.tile_warps) or config.warps
     while columns // 2 >= sizes[-1] and columns > 16:  # short rows: more of them in a tile
         rows, columns = rows * 2, columns // 2
     unit = 1 if any(size % _UNIT for size in sizes[1:]) else _UNIT
@@ -134,7 +140,7 @@ def _strided(sizes: tuple[int, ...], strides: tuple[tuple[int, ...], ...], confi
         False,
         grid,
         wide,
-        config.warps,
+        warps,
         rank=len(sizes),
         unit=unit,
         tile=(rows, columns),

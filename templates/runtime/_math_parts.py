@@ -116,3 +116,47 @@ def split_exponent(x):
     bits = tl.where(small, x * 8388608.0, x).to(tl.int32, bitcast=True) - 0x3F2AAAAB
     e = (bits >> 23).to(tl.float32) - tl.where(small, 23.0, 0.0)
     return e, ((bits & 0x007FFFFF) + 0x3F2AAAAB).to(tl.float32, bitcast=True) - 1.0
+
+
+@triton.jit
+def gaussian(a, factor: tl.constexpr):
+    """q and s with e^(-factor a^2) = s (1 + q), s a power of two for float32.
+
+    The square is taken in two parts, since an error in it would be one of the result.
+    """
+    lead = leading_half(a)
+    high = lead * lead * -factor
+    low = (lead - a) * factor * (lead + a)
+    if a.dtype == tl.float64:
+        return low + low * low * (0.5 + low * 0.16666666666666666), tl.exp(high)
+    else:
+        n, scale = power_of_two(a * a * (-1.4426950408889634 * factor))
+        return expm1_reduced(minus_multiple_of_ln2(high, n) + low), scale
+
+
+@triton.jit
+def scaled_erfc(a, per_a: tl.constexpr):
+    """e^(b^2) erfc(b) for b = per_a a >= 0: (1 + p(t)) / (1 + sqrt(2) b) with t = (b - c) / (b + c)."""
+    if a.dtype == tl.float64:
+        w = 1.0 / ((1.4142135623730951 * per_a) * a + 1.0)
+        t = (a - 4.0 / per_a) / (a + 4.0 / per_a)
+        # fmt: off
+        p = polynomial(t, (  # error of the fit 2^-55
+            -1.1011653362827038e-09, -9.059085264729044e-09, -6.438282624619336e-09, 7.67683694768756e-08,
+            5.201848324712412e-08, -5.619086961585918e-07, 1.298180654201063e-07, 3.9231075550745975e-06,
+            -7.074731298200241e-06, -1.7812941376160033e-05, 9.989953982401046e-05, -0.0001177613204692507,
+            -0.0005422005428316064, 0.003324081118952387, -0.01026430390836637, 0.022519497598013777,
+            -0.037735370054610015, 0.04779527199110634, -0.03953083299853925, 4.188819460685038e-05,
+            0.07493656707026822, -0.17460631320788841, -0.08801457833045882,
+        ))
+        # fmt: on
+    else:
+        w = reciprocal((1.4142135623730951 * per_a) * a + 1.0)
+        t = 1.0 - (4.0 / per_a) * reciprocal(a + 2.0 / per_a)
+        # fmt: off
+        p = polynomial(t, (  # error of the fit 2^-26.4
+            -0.000260043889, -0.000864639005, 0.00065963564, 0.0058643315, -0.00365395611, -0.037237294,
+            0.0928726941, -0.0466217026, -0.190713882, -0.0222362597,
+        ))
+        # fmt: on
+    return p * w + w

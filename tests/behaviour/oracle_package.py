@@ -1,4 +1,4 @@
-"""The modules that are copied into the generated tests, loaded from the templates under a package name of their own."""
+"""The modules that are copied into the generated tests, loaded from the templates."""
 
 import importlib
 import sys

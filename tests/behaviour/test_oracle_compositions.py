@@ -1,4 +1,4 @@
-"""The oracle on random formulas: none of their simulated kernels fails, and one with a changed node nearly always does."""
+"""The oracle on random formulas: right kernels never fail, faulty ones nearly always do."""
 
 import math
 import random
@@ -29,9 +29,15 @@ ONE: dict[str, tuple[Callable[..., Any], Callable[..., Tensor]]] = {
     "cube": (lambda a: a**3, lambda a: a**3),
     "absolute": (o.absolute, torch.abs),
     "round": (o.round_even, torch.round),
-    "integer": (lambda a: o.cast(a, torch.int8) % 7 * 0.5, lambda a: to_integer(a, -128, 127) % 7 * 0.5),
+    "integer": (
+        lambda a: o.cast(a, torch.int8) % 7 * 0.5,
+        lambda a: to_integer(a, -128, 127) % 7 * 0.5,
+    ),
     **{
-        str(dtype): (lambda a, dtype=dtype: o.cast(a, dtype), lambda a, dtype=dtype: rounded(a, dtype))
+        str(dtype): (
+            lambda a, dtype=dtype: o.cast(a, dtype),
+            lambda a, dtype=dtype: rounded(a, dtype),
+        )
         for dtype in (torch.float16, torch.bfloat16, torch.float8_e4m3fn)
     },
     **{
@@ -50,7 +56,10 @@ TWO: dict[str, tuple[Callable[..., Any], Callable[..., Tensor]]] = {
     "minimum": (o.minimum, torch.minimum),
     "maximum": (o.maximum, torch.maximum),
     "less": (lambda a, b: o.where(a < b, a, b * 2.0), lambda a, b: torch.where(a < b, a, b * 2)),
-    "unless_nan": (lambda a, b: o.where(o.isnan(a), b, a), lambda a, b: torch.where(a.isnan(), b, a)),
+    "unless_nan": (
+        lambda a, b: o.where(o.isnan(a), b, a),
+        lambda a, b: torch.where(a.isnan(), b, a),
+    ),
 }
 FAULTS = {
     "add": "subtract",
@@ -73,7 +82,11 @@ def random_formula(choose: random.Random, depth: int) -> Formula:
         return choose.choice("abc")
     if choose.random() < 0.45:
         return choose.choice(list(ONE)), random_formula(choose, depth - 1)
-    return choose.choice(list(TWO)), random_formula(choose, depth - 1), random_formula(choose, depth - 1)
+    return (
+        choose.choice(list(TWO)),
+        random_formula(choose, depth - 1),
+        random_formula(choose, depth - 1),
+    )
 
 
 def evaluate(formula: Formula, inputs: dict[str, Any], column: int) -> Any:
@@ -86,7 +99,7 @@ def evaluate(formula: Formula, inputs: dict[str, Any], column: int) -> Any:
 
 
 def with_fault(formula: Formula, choose: random.Random) -> Formula:
-    """The formula with one node changed: the outermost that has a fault in the table, or one below it."""
+    """The formula with one node changed."""
     if isinstance(formula, str):
         return formula
     name, *operands = formula
@@ -97,10 +110,13 @@ def with_fault(formula: Formula, choose: random.Random) -> Formula:
 
 
 def run(seed: int, planted: bool) -> tuple[Tensor, Tensor, Any]:
-    """A right kernel's result, a faulty one's (the right one's, if none is planted), and the oracle's value."""
+    """A right kernel's result, a faulty one's (if one is planted), and the oracle's value."""
     choose, generator = random.Random(seed), torch.Generator().manual_seed(seed)
     formula = random_formula(choose, choose.choice((2, 3, 4)))
-    inputs = {name: draw(1000, generator, choose.choice((torch.float32, torch.bfloat16))) for name in "abc"}
+    inputs = {
+        name: draw(1000, generator, choose.choice((torch.float32, torch.bfloat16)))
+        for name in "abc"
+    }
     wide = {name: x.float() for name, x in inputs.items()}
     expected = evaluate(formula, {name: o.exact(x) for name, x in inputs.items()}, 0)
     right = evaluate(formula, wide, 1).float()

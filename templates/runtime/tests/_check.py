@@ -1,17 +1,18 @@
-"""Comparison of a kernel's output with the oracle's `Value`, and the report that shows the bounds to be worth having.
+"""Comparison of a kernel's output with the oracle's `Value`, and a report on the bounds.
 
-An output element passes when it lies between the interval's ends, each rounded to the output's type: the store is a
-rounding point too. Integers and bools pass as one of the interval's; NaN passes where NaN may be; a zero must have
-the interval's sign where that is certain.
+An output element passes when it lies between the interval's ends, each rounded to the output's
+type: the store is a rounding point too. Integers and bools pass as one of the interval's; NaN
+passes where NaN may be; a zero must have the interval's sign where that is certain.
 
 A bound that could hide a lost rounding is no bound. `Report.settle` fails when
   * more than 5 % of the elements rest on an undecided decision;
-  * without reductions, more than 25 % of the stores to a type narrower than the compute type are undecided: a lost
-    rounding shows where both ends round to one number, so most of them must;
-  * more than 5 % of the elements have wide bounds, and these are loose. Wide is more than 32 units in the last place
-    of the compute type, and for a narrower output one more of its own (half for the store, half for the interval).
-    Loose is: of the wide, decided and normal elements, none errs by more than 1/32 of its bound (1 / (8 sqrt(K))
-    where K terms are reduced). Bound and error are both measured after the store, from the f64 evaluation;
+  * without reductions, more than 25 % of the stores to a type narrower than the compute type are
+    undecided: a lost rounding shows where both ends round to one number, so most of them must;
+  * more than 5 % of the elements have wide bounds, and these are loose. Wide is more than 32 units
+    in the last place of the compute type, and for a narrower output one more of its own (half for
+    the store, half for the interval). Loose is: of the wide, decided and normal elements, none errs
+    by more than 1/32 of its bound (1 / (8 sqrt(K)) where K terms are reduced). Bound and error are
+    both measured after the store, from the f64 evaluation;
   * fewer than half of the elements are held to a finite bound, or to one special value.
 """
 
@@ -21,10 +22,11 @@ import math
 from dataclasses import dataclass
 
 import torch
+from torch import Tensor
+
 from ._functions import cast
 from ._intervals import F64, SMALLEST_NORMAL
 from ._values import Value
-from torch import Tensor
 
 MOST_SLACK = 0.05
 MOST_OPEN_STORES = 0.25
@@ -36,7 +38,7 @@ FEWEST = 64
 
 @dataclass
 class Report:
-    """What the comparisons of one test have in common; `terms` is the number of terms of its longest reduction."""
+    """The figures of one test; `terms` is the length of its longest reduction."""
 
     name: str
     terms: int = 1
@@ -48,7 +50,7 @@ class Report:
     closest: float = 0.0
 
     def settle(self) -> None:
-        """Prints the statistics, and raises `AssertionError` for bounds that could hide an error."""
+        """Prints the figures; raises `AssertionError` for bounds that could hide an error."""
         print(self.summary())
         if self.elements < FEWEST:
             return
@@ -78,7 +80,8 @@ class Report:
         count = max(self.elements, 1)
         return (
             f"{self.name}: {self.elements} elements, {self.slack / count:.2%} with slack, "
-            f"{self.stores / count:.2%} between two stored numbers, {self.wide / count:.2%} with wide bounds, "
+            f"{self.stores / count:.2%} between two stored numbers, "
+            f"{self.wide / count:.2%} with wide bounds, "
             f"bound / largest error = {self.tightness:.3g} there (at most {self.loosest:.3g})"
         )
 
@@ -94,12 +97,8 @@ class Report:
         finite = bound.isfinite()
         self.bounded += int((finite | (stored.lo == stored.hi) | stored.lo.isnan()).sum())
         normal = expected.value.abs() >= SMALLEST_NORMAL[expected.kind]
-        wide = (
-            finite
-            & normal
-            & (expected.kind == "f32")
-            & (bound > _widest_narrow_bound(expected, actual.dtype))
-        )
+        measurable = normal & (expected.kind == "f32")  # f64 is held against its equal
+        wide = finite & measurable & (bound > _widest_narrow_bound(expected, actual.dtype))
         self.wide += int(wide.sum())
         seen = wide & (expected.slack == 0) & ~actual.isnan()
         errors = (actual.to(F64) - expected.value).abs()[seen] / bound[seen]
@@ -110,9 +109,9 @@ class Report:
 def check(
     actual: Tensor, expected: Value, dtype: torch.dtype, *, name: str, report: Report | None = None
 ) -> None:
-    """Raises `AssertionError` unless `actual`, a kernel's output of element type `dtype`, is one `expected` allows.
+    """Raises `AssertionError` unless `expected` allows each element of a kernel's output.
 
-    `expected` broadcasts to the shape of `actual`.
+    `dtype` is the element type that the output must have; `expected` broadcasts to its shape.
     """
     assert actual.dtype == dtype, f"{name}: the output has type {actual.dtype}, not {dtype}"
     shape = torch.broadcast_shapes(expected.shape, actual.shape)
@@ -129,7 +128,7 @@ def check(
 
 
 def _distance(actual: Tensor, stored: Value) -> Tensor:
-    """How far each element lies outside its interval (f64, 0 inside), infinite for a wrong kind of number."""
+    """How far each element lies outside its interval (f64); infinite for a wrong kind of number."""
     if not stored.is_float:
         given = actual.to(torch.int64)
         lo, hi = stored.lo.to(torch.int64), stored.hi.to(torch.int64)
@@ -153,22 +152,21 @@ def _failure(name: str, actual: Tensor, expected: Value, stored: Value, wrong: T
     place = tuple(int(i) for i in torch.unravel_index(wrong.argmax(), wrong.shape))
     lo, hi, value = (tensor[place].item() for tensor in (stored.lo, stored.hi, expected.value))
     allowed = f"{lo!r}" if lo == hi else f"{lo!r} .. {hi!r}"
+    allowed += " or nan" if bool(stored.nan[place]) else ""
     return (
-        f"{name}: {int((wrong > 0).sum())} of {wrong.numel()} elements are wrong; the worst is at {list(place)}: got "
-        f"{actual[place].item()!r}, expected {value!r}, allowed {allowed}"
-        + (" or nan" if bool(stored.nan[place]) else "")
+        f"{name}: {int((wrong > 0).sum())} of {wrong.numel()} elements are wrong; the worst is at "
+        f"{list(place)}: got {actual[place].item()!r}, expected {value!r}, allowed {allowed}"
     )
 
 
 def _widest_narrow_bound(expected: Value, dtype: torch.dtype) -> Tensor:
-    """How far from `expected.value` a stored result may be, elementwise, before its bound counts as wide."""
-    compute = torch.float64 if expected.kind == "f64" else torch.float32
-    store = 0.0 if dtype == compute else _unit(expected.value, dtype)
-    return NARROW_ULPS * _unit(expected.value, compute) + store
+    """How far from `expected.value` a stored result may be before its bound counts as wide."""
+    store = 0.0 if dtype == torch.float32 else _unit(expected.value, dtype)
+    return NARROW_ULPS * _unit(expected.value, torch.float32) + store
 
 
 def _unit(x: Tensor, dtype: torch.dtype) -> Tensor:
-    """The unit in the last place of a float type at `x`, at least that of its smallest normal number."""
+    """The unit in the last place of a type at `x`, at least that of its smallest normal number."""
     info = torch.finfo(dtype)
     size = x.abs().clamp(info.smallest_normal, info.max)
     return torch.exp2(torch.floor(torch.log2(size))) * info.eps

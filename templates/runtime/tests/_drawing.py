@@ -1,4 +1,6 @@
-"""Which calls of an op are tested: a systematic list for each purpose, and a strategy for all the rest."""
+"""Which calls of an op are tested: a systematic list for each purpose, and a strategy for all the
+rest.
+"""
 
 from __future__ import annotations
 
@@ -32,9 +34,6 @@ LARGE = rt.Config(block=4096, warps=4, tile=(64, 64), turned=(64, 64))
 
 _TURNED_THIN = rt.Config(block=16, warps=1, tile=(4, 16), turned=(32, 16))
 
-_INNER_SIZE = 11
-"""The size of a dim that no result has, such as the rows of a table."""
-
 Shape = tuple[int, ...]
 
 
@@ -45,14 +44,17 @@ def emitted_configs(case: Case) -> tuple[Any, ...]:
     return tuple(dict.fromkeys(config for table in tables for config in table.values()))
 
 
-# -- systematic calls -------------------------------------------------------------------------------------------
+# -- systematic calls ------------------------------------------------------------------------------
 
 
 class Maker:
-    """Makes calls that differ from one to the next in types, constants, optional tensors and forms of numbers."""
+    """Makes calls that differ from one to the next in types, constants, optional tensors and forms
+    of numbers.
+    """
 
-    def __init__(self, case: Case) -> None:
+    def __init__(self, case: Case, inner: int = 11) -> None:
         self._case = case
+        self._inner = inner
         self._number = 0
         self._types = case.choices()
         consts = [one for one in case.scalars if one.const]
@@ -75,7 +77,7 @@ class Maker:
         named = [dim.name for dim in case.space]
         padded = (1,) * (len(named) - len(shape)) + shape
         leading = padded[: len(padded) - len(named)] if case.has_leading else ()
-        wanted = {name: _INNER_SIZE for name in case.names}
+        wanted = {name: self._inner for name in case.names}
         wanted |= dict(zip(named, padded[len(padded) - len(named) :]))
         sizes = case.fitted(wanted, consts)
         if sizes is None:
@@ -108,7 +110,9 @@ def const_values(spec: ScalarSpec) -> list[Number]:
 
 
 def everywhere(case: Case, layout: Layout) -> dict[str, Layout]:
-    """One layout for all tensors; what is written stays contiguous where elements of the layout would coincide."""
+    """One layout for all tensors; what is written stays contiguous where elements of the layout
+    would coincide.
+    """
     written = {spec.name for spec in case.targets}
     names = [spec.name for spec in (*case.tensors, *case.results)]
     return {name: layout for name in names if layout in DISTINCT or name not in written}
@@ -120,7 +124,9 @@ def block_calls(case: Case) -> Iterator[Call]:
     for size in (1, SMALL.block - 1, SMALL.block, SMALL.block + 1, 200):
         yield from maker.call((size,), {})
     rows, columns = SMALL.tile
-    tiles = itertools.product((1, rows + 1, 2 * rows), (1, columns - 1, columns, columns + 1, 3 * columns + 1))
+    tiles = itertools.product(
+        (1, rows + 1, 2 * rows), (1, columns - 1, columns, columns + 1, 3 * columns + 1)
+    )
     for shape in tiles:
         yield from maker.call(shape, everywhere(case, gapped))
 
@@ -160,14 +166,16 @@ def config_calls(case: Case) -> Iterator[Call]:
             yield from maker.call((min(rows, 64) + 1, columns + 1), layouts, config=config)
 
 
-# -- drawn calls ------------------------------------------------------------------------------------------------
+# -- drawn calls -----------------------------------------------------------------------------------
 
 _EDGES = (1, 2, 3, 4, 7, 8, 15, 16, 17, 31, 32, 33, 63, 64, 65, 100, 129)
 
 
 @st.composite
 def calls(draw: st.DrawFn, case: Case, limit: int) -> Call:
-    """Any call of up to `limit` elements: ranks, sizes, types, layouts, broadcasts, numbers, configs."""
+    """Any call of up to `limit` elements: ranks, sizes, types, layouts, broadcasts, numbers,
+    configs.
+    """
     zeros = (0,) if draw(st.integers(0, 19)) == 19 else ()
     sizes_of = st.sampled_from(_EDGES + zeros)
     numbers, special = _drawn_numbers(draw, case)
@@ -187,7 +195,9 @@ def calls(draw: st.DrawFn, case: Case, limit: int) -> Call:
         layouts=_drawn_layouts(draw, case),
         offsets={spec.name: draw(st.sampled_from((0, 1, 3, 16))) for spec in case.tensors},
         **_drawn_broadcasts(draw, case, len(leading)),
-        left_out=frozenset(one.name for one in case.tensors if one.optional and draw(st.booleans())),
+        left_out=frozenset(
+            one.name for one in case.tensors if one.optional and draw(st.booleans())
+        ),
         as_tensors=frozenset(
             one.name for one in case.scalars if not one.const and draw(st.booleans())
         ),
@@ -198,13 +208,17 @@ def calls(draw: st.DrawFn, case: Case, limit: int) -> Call:
 
 
 def _drawn_numbers(draw: st.DrawFn, case: Case) -> tuple[dict[str, Number], float]:
-    """A value for each scalar, special in one call of ten, and the share of special values in tensors."""
+    """A value for each scalar, special in one call of ten, and the share of special values in
+    tensors.
+    """
     generator = torch.Generator().manual_seed(draw(st.integers(0, 2**31 - 1)))
     special = 1.0 if draw(st.integers(0, 9)) == 9 else 0.0
     numbers = {
-        one.name: draw(st.sampled_from(const_values(one)))
-        if one.const
-        else draw_number(one.type, generator, one.range, special)
+        one.name: (
+            draw(st.sampled_from(const_values(one)))
+            if one.const
+            else draw_number(one.type, generator, one.range, special)
+        )
         for one in case.scalars
     }
     return numbers, draw(st.sampled_from((0.1, 0.0, 0.3)))

@@ -1,7 +1,8 @@
 """What a kernel may get for `+ * / // % **` on floats, from the ends of the operands' intervals.
 
-Each function takes `(lo, hi)` of its operands as f64 tensors and the compute type, and returns the candidates whose
-hull is the result's interval, and where the result may be NaN though no candidate is.
+Each function takes `(lo, hi)` of its operands as f64 tensors and the compute type, and returns the
+candidates whose hull is the result's interval, and where the result may be NaN though no candidate
+is.
 """
 
 from __future__ import annotations
@@ -9,6 +10,8 @@ from __future__ import annotations
 import math
 
 import torch
+from torch import Tensor
+
 from ._intervals import (
     contains_zero,
     function_ends,
@@ -20,7 +23,6 @@ from ._intervals import (
     widened,
     with_zero_for_subnormals,
 )
-from torch import Tensor
 
 Ends = tuple[Tensor, Tensor]
 Candidates = tuple[list[Tensor], Tensor]
@@ -80,8 +82,9 @@ def quotients(x: Ends, y: Ends, kind: str) -> Candidates:
 def floors_of_quotients(x: Ends, y: Ends, kind: str) -> tuple[list[Tensor], Tensor, Tensor]:
     """`x // y`, and also where the floor is undecided.
 
-    A floor below 2^21 (f32; 2^50 in f64) is exact; above, the unit in the last place of the quotient matters more
-    than its fraction, and the bound is that of a division. A zero may have either sign.
+    A floor below 2^21 (f32; 2^50 in f64) is exact; above, the unit in the last place of the
+    quotient matters more than its fraction, and the bound is that of a division. A zero may have
+    either sign.
     """
     unbounded = spans_zero(*y) | _has_open_infinity(x)
     floors = _floors(x, y)
@@ -93,9 +96,10 @@ def floors_of_quotients(x: Ends, y: Ends, kind: str) -> tuple[list[Tensor], Tens
 
 
 def remainders(x: Ends, y: Ends, kind: str) -> tuple[list[Tensor], Tensor, Tensor]:
-    """`x % y`, and also where the floor that it rests on is undecided; there, anything up to the divisor.
+    """`x % y`, and also where the floor it rests on is undecided: there, up to the divisor.
 
-    So too, and NaN, where the quotient overflows: PyTorch's vectorised code gives NaN there, its other code does not.
+    So too, and NaN, where the quotient overflows: PyTorch's vectorised code gives NaN there, its
+    other code does not.
     """
     undecided = _differ(_floors(x, y)) | _has_open_infinity(x)
     overflow = (x[1].abs() / y[0].abs() >= _OVERFLOW[kind]) | (
@@ -113,8 +117,8 @@ def remainders(x: Ends, y: Ends, kind: str) -> tuple[list[Tensor], Tensor, Tenso
 def powers(x: Ends, y: Ends, kind: str) -> Candidates:
     """`x ** y` with the special values of `torch.pow`.
 
-    It is monotone in each operand for positive `x`, and for negative `x` and a fixed integer `y`. For other negative
-    `x`, an open exponent may be an integer of either parity, or none.
+    It is monotone in each operand for positive `x`, and for negative `x` and a fixed integer `y`.
+    For other negative `x`, an open exponent may be an integer of either parity, or none.
     """
     x = with_zero_for_subnormals(*x, kind)
     fixed = y[0] == y[1]

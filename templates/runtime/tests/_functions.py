@@ -1,6 +1,7 @@
 """Functions on `Value`: the built-ins of the language, steps, choice and casts.
 
-A function errs by at most `FUNCTION_ULPS` units in the last place of its result (`pow` by 16), keeps its sign, may read a subnormal as zero, and may give zero for a subnormal.
+A function errs by at most `FUNCTION_ULPS` units in the last place of its result (`pow` by 16),
+keeps its sign, may read a subnormal as zero, and may give zero for a subnormal.
 """
 
 from __future__ import annotations
@@ -10,8 +11,17 @@ from collections.abc import Callable
 from dataclasses import replace
 
 import torch
+from torch import Tensor
+
 from ._integers import WIDTH, wrap
-from ._intervals import contains_zero, function_ends, hull, nearest, spans_zero, with_zero_for_subnormals
+from ._intervals import (
+    contains_zero,
+    function_ends,
+    hull,
+    nearest,
+    spans_zero,
+    with_zero_for_subnormals,
+)
 from ._values import (
     Operand,
     Value,
@@ -27,14 +37,13 @@ from ._values import (
     of_integers,
     with_slack,
 )
-from torch import Tensor
 
 FUNCTION_ULPS = 4
 
 Function = Callable[[Operand], Value]
 
 
-# -- functions --------------------------------------------------------------------------------------------------
+# -- functions -------------------------------------------------------------------------------------
 
 
 def _monotone(
@@ -108,11 +117,11 @@ def fma(x: Operand, y: Operand, z: Operand) -> Value:
     return add(multiply(x, y), z)
 
 
-# -- steps and signs --------------------------------------------------------------------------------------------
+# -- steps and signs -------------------------------------------------------------------------------
 
 
 def _step(function: Callable[[Tensor], Tensor]) -> Function:
-    """A monotone step function: decided where both ends fall on one step; integers are their own steps."""
+    """A monotone step function: decided where both ends fall on one step."""
 
     def on_value(x: Operand) -> Value:
         (x,) = common((x,), "i32")
@@ -154,7 +163,7 @@ def absolute(x: Operand) -> Value:
 
 
 def _extreme(function: Callable[[Tensor, Tensor], Tensor]) -> Callable[..., Value]:
-    """`min` or `max` of two or more: exact, NaN where any operand is; of two zeros it may give either."""
+    """`min` or `max` of two or more: exact, NaN where any is; of two zeros it may give either."""
 
     def of_two(x: Value, y: Value) -> Value:
         if not x.is_float:
@@ -185,7 +194,7 @@ def clamp(x: Operand, low: Operand, high: Operand) -> Value:
     return minimum(maximum(x, low), high)
 
 
-# -- questions and choice ---------------------------------------------------------------------------------------
+# -- questions and choice --------------------------------------------------------------------------
 
 
 def isnan(x: Operand) -> Value:
@@ -232,14 +241,14 @@ def where(condition: Value, x: Operand, y: Operand) -> Value:
     )
 
 
-# -- casts ------------------------------------------------------------------------------------------------------
+# -- casts -----------------------------------------------------------------------------------------
 
 
 def cast(x: Operand, dtype: torch.dtype) -> Value:
     """`x` rounded to a storage type: a decision, open where the ends round to different numbers.
 
-    The result is in the type that the storage type is computed in. Float to integer truncates and saturates, NaN
-    gives 0; integers wrap; f8e4m3 saturates; other floats overflow to infinity.
+    The result is in the type that the storage type is computed in. Float to integer truncates and
+    saturates, NaN gives 0; integers wrap; f8e4m3 saturates; other floats overflow to infinity.
     """
     (x,) = common((x,))
     if dtype == torch.bool:

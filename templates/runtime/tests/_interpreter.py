@@ -1,8 +1,8 @@
-"""Correct float conversions for Triton's interpreter, which truncates f32 to bf16 and f8, and reads f8 NaNs as numbers.
+"""Float conversions for Triton's interpreter that round to nearest even, as GPUs do.
 
-`install()` replaces the interpreter's conversions by rounding to nearest even, as GPUs do it: f8 saturates (the
-`satfinite` of `cvt.rn.satfinite.e4m3x2.f32` and `cvt.rn.satfinite.e5m2x2.f32`). It raises `RuntimeError` where
-Triton's internals are not the ones it knows, rather than leave wrong conversions in place.
+Triton's own truncate f32 to bf16 and f8, and read the NaNs of f8 as numbers. `install()` replaces
+them; f8 saturates (`satfinite` of the PTX `cvt` to `e4m3x2` and `e5m2x2`). It raises `RuntimeError`
+where Triton's internals are not the ones it knows, rather than leave wrong conversions in place.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ import torch
 import triton.language as tl
 from triton.runtime import interpreter
 
-# How the interpreter stores a type that NumPy lacks, as torch reads those bits, and the torch type that they are.
+# Of a type that NumPy lacks: the interpreter's bits, the same bits for torch, and torch's type.
 _STORED_AS: dict[str, tuple[Any, Any, torch.dtype]] = {
     "bf16": (np.uint16, np.int16, torch.bfloat16),
     "fp8e4nv": (np.uint8, np.uint8, torch.float8_e4m3fn),
@@ -57,7 +57,7 @@ def to_f64(data: Array, name: str) -> Array:
 
 
 def from_f64(numbers: Array, name: str) -> Array:
-    """f64 numbers rounded to the Triton type `name`, to nearest even, as the interpreter stores them."""
+    """f64 numbers rounded to the Triton type `name`, as the interpreter stores them."""
     if name not in _STORED_AS:
         with np.errstate(over="ignore"):
             plain: Array = numbers.astype(_PLAIN[name])
@@ -66,12 +66,12 @@ def from_f64(numbers: Array, name: str) -> Array:
     if name in _LARGEST:
         numbers = np.clip(numbers, -_LARGEST[name], _LARGEST[name])
     narrow = torch.from_numpy(_rounded_to_odd(numbers)).to(dtype)
-    data: Array = narrow.view(torch.int16 if name == "bf16" else torch.uint8).numpy().view(stored)
+    data: Array = narrow.view(getattr(torch, bits.__name__)).numpy().view(stored)
     return data
 
 
 def _rounded_to_odd(numbers: Array) -> Array:
-    """f64 to f32 so that a second rounding, to a narrower type, is right: an inexact result gets an odd last bit."""
+    """f64 to f32, with an odd last bit where inexact: a second rounding is then right."""
     with np.errstate(over="ignore"):
         near = np.atleast_1d(numbers.astype(np.float32))
     toward = np.where(near > numbers, np.float32(-np.inf), np.float32(np.inf))
@@ -95,7 +95,7 @@ def _convert_float(original: Callable[..., Array]) -> Callable[..., Array]:
 
 
 def _cast_impl(original: Callable[..., Any]) -> Callable[..., Any]:
-    """The cast of the interpreter's builder; of bf16 it casts the bits, unless the other type is f32."""
+    """The cast of the interpreter's builder, which knows bf16 together with f32 only."""
 
     def cast(self: Any, src: Any, dst_type: Any) -> Any:
         source, target = src.dtype.scalar, dst_type.scalar
@@ -117,8 +117,8 @@ def _require_known_internals() -> None:
         found = list(inspect.signature(function).parameters) if callable(function) else None
         if found != _PARAMETERS[name]:
             raise RuntimeError(
-                f"triton.runtime.interpreter has no {name}({', '.join(_PARAMETERS[name])}) but {found}: "
-                "its conversions cannot be corrected; adapt tests/_interpreter.py to this Triton"
+                f"triton.runtime.interpreter has no {name}({', '.join(_PARAMETERS[name])}) but "
+                f"{found}: its conversions cannot be corrected"
             )
 
 

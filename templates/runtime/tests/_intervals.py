@@ -1,7 +1,8 @@
 """Rounding to number formats, and interval ends that bound what a kernel may have computed.
 
-Tensors here are f64 unless said otherwise. A compute type is `"f32"` or `"f64"`. An interval end of an
-`f32` value is itself an `f32` number, so one exact operation on two ends is exact, or correctly rounded, in f64.
+Tensors here are f64 unless said otherwise. A compute type is `"f32"` or `"f64"`. An interval end of
+an `f32` value is itself an `f32` number, so one exact operation on two ends is exact, or correctly
+rounded, in f64.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ _E4M3_LARGEST = 448.0
 
 
 def nearest(x: Tensor, dtype: torch.dtype) -> Tensor:
-    """`x` rounded once to the floating `dtype`, to nearest even; f8e4m3 saturates, the others overflow to inf.
+    """`x` rounded once to `dtype`, to nearest even; f8e4m3 saturates, others overflow to inf.
 
     Types narrower than f32 go through an f32 rounded to odd, which makes the second rounding exact
     (Boldo and Melquiond, "When double rounding is odd", 2005).
@@ -42,8 +43,9 @@ def nearest(x: Tensor, dtype: torch.dtype) -> Tensor:
 def neighbours(x: Tensor, kind: str, exact: Tensor | None = None) -> tuple[Tensor, Tensor]:
     """The two numbers of the compute type that enclose `x`, both `x` where it is one.
 
-    `x` is a result in f64. For `f64` it is taken for a correctly rounded one, so that its neighbours on both sides
-    enclose the real result, except where `exact`. What rounds to an infinity is that infinity on both sides.
+    `x` is a result in f64. For `f64` it is taken for a correctly rounded one, so that its
+    neighbours on both sides enclose the real result, except where `exact`. What rounds to an
+    infinity is that infinity on both sides.
     """
     near = x.to(_DTYPE[kind])
     below = torch.nextafter(near, torch.full_like(near, -math.inf))
@@ -58,7 +60,7 @@ def neighbours(x: Tensor, kind: str, exact: Tensor | None = None) -> tuple[Tenso
 
 
 def unit_in_last_place(x: Tensor, kind: str) -> Tensor:
-    """The distance between numbers of the compute type at `x`; that of the subnormals below the normals."""
+    """The distance between numbers of the compute type at `x`."""
     size = x.abs().clamp(max=_LARGEST_BINADE[kind]).to(_DTYPE[kind])
     return (torch.nextafter(size, torch.full_like(size, math.inf)) - size).to(F64)
 
@@ -66,8 +68,8 @@ def unit_in_last_place(x: Tensor, kind: str) -> Tensor:
 def widened(x: Tensor, kind: str, ulps: float, exact: Tensor) -> tuple[Tensor, Tensor]:
     """The ends of what a kernel may give for `x` when it errs by `ulps` units in the last place.
 
-    Where `exact`, or where `x` is infinite, it must give `x`. For `f64` the bound is doubled: `x` itself
-    was computed in f64 and errs as much.
+    Where `exact`, or where `x` is infinite, it must give `x`. For `f64` the bound is doubled: `x`
+    itself was computed in f64 and errs as much.
     """
     error = unit_in_last_place(x, kind) * (ulps if kind == "f32" else 2 * ulps)
     fixed = exact | x.isinf()
@@ -76,7 +78,7 @@ def widened(x: Tensor, kind: str, ulps: float, exact: Tensor) -> tuple[Tensor, T
 
 
 def function_ends(y: Tensor, kind: str, ulps: float, exact: Tensor) -> tuple[Tensor, Tensor]:
-    """The ends of what a function may give for `y`: `widened`, with the sign kept and subnormals as zeros."""
+    """The ends of what a function may give for `y`: its sign is right, subnormals may be zero."""
     down, up = widened(y, kind, ulps, exact)
     down = torch.where(~y.signbit() & (down < 0), 0.0, down)
     up = torch.where(y.signbit() & (up > 0), -0.0, up)
@@ -84,7 +86,7 @@ def function_ends(y: Tensor, kind: str, ulps: float, exact: Tensor) -> tuple[Ten
 
 
 def hull(candidates: Sequence[Tensor]) -> tuple[Tensor, Tensor]:
-    """The smallest and the largest number among candidates, NaN where there is none; -0.0 counts as below 0.0."""
+    """The smallest and the largest number among candidates, -0.0 below 0.0; NaN if all are."""
     stack = torch.stack(torch.broadcast_tensors(*candidates))
     missing = stack.isnan()
     none = missing.all(0)
@@ -97,7 +99,7 @@ def hull(candidates: Sequence[Tensor]) -> tuple[Tensor, Tensor]:
 
 
 def with_zero_for_subnormals(low: Tensor, high: Tensor, kind: str) -> tuple[Tensor, Tensor]:
-    """The interval, with the zero of its sign where an end is subnormal: a function may read or give zero there."""
+    """The interval, with a zero of the same sign in place of a subnormal end."""
     tiny = SMALLEST_NORMAL[kind]
     low = torch.where((low > 0) & (low < tiny), 0.0, low)
     high = torch.where((high < 0) & (high > -tiny), -0.0, high)

@@ -1,18 +1,17 @@
-"""Where a formula's values come from: tensors, scalars, positions, gathers; and how they are laid out by dim name."""
+"""Where a formula's values come from, and how they are laid out by dim name."""
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import torch
+from torch import Tensor
+
 from ._integers import wrap
 from ._intervals import F64
 from ._values import Value, certain, literal
-from torch import Tensor
 
 
 def exact(tensor: Tensor) -> Value:
-    """The value of an input tensor of any element type, widened as the kernel widens it when it reads."""
+    """The value of an input tensor of any element type, as a kernel widens it when it reads."""
     tensor = tensor.detach()
     if tensor.dtype == torch.bool:
         return certain(tensor, "bool")
@@ -24,7 +23,7 @@ def exact(tensor: Tensor) -> Value:
 
 
 def exact_nibbles(tensor: Tensor, *, signed: bool) -> Value:
-    """The value of a packed `i4` or `u4` input: uint8 `[..., n]` gives `i32 [..., 2 n]`, low nibble first."""
+    """The value of a packed `i4` or `u4` input: uint8 `[..., n]` to `i32 [..., 2 n]`, low first."""
     bits = tensor.to(torch.int64)
     nibbles = torch.stack((bits & 15, bits >> 4), -1).flatten(-2)
     return certain(wrap(nibbles, 4, signed), "i32")
@@ -43,8 +42,8 @@ def index(size: int, device: torch.device | None = None) -> Value:
 def align(x: Value, dims: str, onto: str) -> Value:
     """`x` with its dims permuted, and dims of size 1 put in, so that it broadcasts by position.
 
-    `dims` and `onto` are names between spaces, `...` for any number of leading dims: `align(x, "K M", "... M N K")`.
-    Every name in `dims` must be in `onto`; `...` comes first in both.
+    `dims` and `onto` are names between spaces, `...` for any number of leading dims: `align(x, "K
+    M", "... M N K")`. Every name in `dims` must be in `onto`; `...` comes first in both.
     """
     return x.map(lambda tensor: _aligned(tensor, dims.split(), onto.split()))
 
@@ -63,35 +62,3 @@ def _aligned(tensor: Tensor, dims: list[str], onto: list[str]) -> Tensor:
         if name not in names:
             tensor = tensor.unsqueeze(leading + position)
     return tensor
-
-
-def gather(x: Value, dims: str, dim: str, at: Value, at_dims: str, onto: str) -> Value:
-    """`x[dim: at]`, with dims `onto`: those of `x` with `dim` replaced by those of `at`; zero outside.
-
-    Dims that both carry are walked together. `at` must be decided: an open position raises `ValueError`.
-    """
-    if not torch.equal(at.lo, at.hi):
-        raise ValueError("a gather at positions that rest on an open decision")
-    names, target = dims.split(), onto.split()
-    position = _aligned(at.value, at_dims.split(), target)
-    size = x.shape[names.index(dim)]
-    inside = (position >= 0) & (position < size)
-    places = []
-    for name, length in zip(names, x.shape):
-        along = torch.arange(length, device=position.device)
-        places.append(
-            position.clamp(0, max(size - 1, 0)) if name == dim else _aligned(along, [name], target)
-        )
-    zero = torch.zeros((), dtype=x.value.dtype, device=x.value.device)
-    if size == 0:
-        shape = torch.broadcast_shapes(position.shape, *(place.shape for place in places))
-        return certain(zero.expand(shape), x.kind)
-    taken = x.map(lambda tensor: tensor[tuple(places)])
-    value, lo, hi = (
-        torch.where(inside, tensor, zero) for tensor in (taken.value, taken.lo, taken.hi)
-    )
-    slack = torch.maximum(
-        torch.where(inside, taken.slack, 0.0),
-        at.map(lambda t: _aligned(t, at_dims.split(), target)).slack,
-    )
-    return replace(taken, value=value, lo=lo, hi=hi, nan=taken.nan & inside, slack=slack)

@@ -1,4 +1,5 @@
-"""Tensors in guarded memory: any strides, poison around what is read, sentinels around what is written.
+"""Tensors in guarded memory: any strides, poison around what is read, sentinels around what is
+written.
 
 A layout is a function from a shape to strides, in elements.
 """
@@ -20,17 +21,15 @@ _MARGIN = 64
 _UNWRITTEN, _SENTINEL = 0xFF, 0xA5
 """Bytes of an output before the call: NaN (-1 for integers) where it is to be written, a pattern elsewhere."""
 
-WIDE_STRIDE = 2**30
-"""Elements; in the third row, an offset by this stride passes 2^31."""
 
-
-# -- layouts ----------------------------------------------------------------------------------------------------
+# -- layouts ---------------------------------------------------------------------------------------
 
 
 def strides_in_order(shape: Shape, order: Sequence[int], room: int = 0, step: int = 1) -> Shape:
     """Strides of a tensor whose dims, fastest first, are `order`.
 
-    Each dim has `room` more elements in memory than are read, and the fastest dim the stride `step`.
+    Each dim has `room` more elements in memory than are read, and the fastest dim the stride
+    `step`.
     """
     strides = [0] * len(shape)
     for dim in order:
@@ -117,11 +116,6 @@ def expanded_columns(shape: Shape) -> Shape:
     return tuple(0 if dim == len(shape) - 1 else stride for dim, stride in enumerate(gapped(shape)))
 
 
-def wide(shape: Shape) -> Shape:
-    """Rows so far apart that the third begins 2^31 elements after the first."""
-    return tuple(WIDE_STRIDE if dim == 0 else stride for dim, stride in enumerate(contiguous(shape)))
-
-
 Layout = Callable[[Shape], Shape]
 
 DISTINCT: tuple[Layout, ...] = (
@@ -143,7 +137,7 @@ DISTINCT: tuple[Layout, ...] = (
 LAYOUTS = (*DISTINCT, expanded, expanded_columns)
 
 
-# -- guarded tensors --------------------------------------------------------------------------------------------
+# -- guarded tensors -------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
@@ -155,7 +149,9 @@ class Guarded:
     before: Tensor
 
     def fault(self, *, written: bool) -> str | None:
-        """What the call has changed beside the tensor, or anywhere unless it is `written`; None if nothing."""
+        """What the call has changed beside the tensor, or anywhere unless it is `written`; None if
+        nothing.
+        """
         changed = (_bytes(self.storage) != self.before).any(-1)
         if written:
             _view_like(changed, self.tensor).fill_(False)

@@ -1,4 +1,4 @@
-"""The arithmetic of the property tests: write the formula with these names, and get what a kernel may give for it.
+"""The arithmetic of the property tests: a formula in these names gives what a kernel may give.
 
     from ._oracle import exact, scalar, sigmoid
 
@@ -6,11 +6,11 @@
         x, beta = exact(x), scalar(beta, "f32")
         return x * sigmoid(beta * x)
 
-The result, a `Value`, holds the formula's f64 evaluation and, for each element, the interval of what a kernel may
-give whose every step keeps its bound (see `_values.py` and `_functions.py`). `_check.py` compares a kernel's output
-with it. Dims are matched by name with `align`; from there on, PyTorch's broadcasting holds.
-`abs`, `round`, `min`, `max`, `not`, `and`, `or` are `absolute`, `round_even`, `minimum`, `maximum`,
-`logical_not`, `&`, `|`.
+The result, a `Value`, holds the formula's f64 evaluation and, for each element, the interval of
+what a kernel may give whose every step keeps its bound (see `_values.py` and `_functions.py`).
+`_check.py` compares a kernel's output with it. Dims are matched by name with `align`; from there
+on, PyTorch's broadcasting holds. `abs`, `round`, `min`, `max`, `not`, `and`, `or` are `absolute`,
+`round_even`, `minimum`, `maximum`, `logical_not`, `&`, `|`.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ from ._functions import (
     trunc,
     where,
 )
-from ._leaves import align, exact, exact_nibbles, gather, index, scalar
+from ._leaves import align, exact, exact_nibbles, index, scalar
 from ._places import reshaped, spread, take
 from ._random import rand
 from ._reductions import (
@@ -89,7 +89,6 @@ __all__ = [
     "expm1",
     "floor",
     "fma",
-    "gather",
     "index",
     "isfinite",
     "isinf",

@@ -1,4 +1,6 @@
-"""Values moved between spaces of named dims: repeated blocks, gathers, and results in their own dims."""
+"""Values moved between spaces of named dims: repeated blocks, gathers, and results in their own
+dims.
+"""
 
 from __future__ import annotations
 
@@ -19,7 +21,8 @@ def spread(x: Value, axis: int, times: int) -> Value:
 
 
 def reshaped(x: Value, dims: str, onto: str) -> Value:
-    """A value over the dims `dims` as one over `onto`, some of them in another order; those left out have size 1.
+    """A value over the dims `dims` as one over `onto`, some of them in another order; those left
+    out have size 1.
 
     A value that lacks dims at its left does not vary along them.
     """
@@ -39,10 +42,11 @@ def reshaped(x: Value, dims: str, onto: str) -> Value:
 
 
 def take(x: Value, dims: str, at: Mapping[str, Value], onto: str) -> Value:
-    """The elements of `x`, over `dims`, with the coordinates in `at` replaced by integers; zero outside.
+    """The elements of `x`, over `dims`, with the coordinates in `at` replaced by integers; zero
+    outside.
 
-    The result and the values of `at` are over `onto`; leading dims broadcast from the right. Raises `ValueError` for a
-    coordinate that rests on an open decision.
+    The result and the values of `at` are over `onto`; leading dims broadcast from the right. Raises
+    `ValueError` for a coordinate that rests on an open decision.
     """
     names = dims.split()
     leading = x.value.ndim - sum(name != "..." for name in names)

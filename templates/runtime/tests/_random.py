@@ -1,7 +1,7 @@
 """`rand` of the language: Philox-4x32-10 on int64 tensors that hold 32-bit words.
 
-Constants and rounds are those of Salmon et al., "Parallel random numbers: as easy as 1, 2, 3" (SC 2011); the step
-from a word to a float is that of `tl.rand`.
+Constants and rounds are those of Salmon et al., "Parallel random numbers: as easy as 1, 2, 3" (SC
+2011); the step from a word to a float is that of `tl.rand`.
 """
 
 from __future__ import annotations

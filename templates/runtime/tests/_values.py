@@ -1,14 +1,17 @@
-"""`Value`: what a formula gives in exact arithmetic, and the interval of what a kernel may give for it.
+"""`Value`: a formula's result in exact arithmetic, and the interval of what a kernel may give.
 
-`value` is the evaluation in f64; `lo` and `hi` enclose every result of a kernel whose steps keep their bounds:
-  * `+ - *`: either neighbour of the exact result, subnormals kept (so a contracted `a * b + c` is inside);
+`value` is the evaluation in f64; `lo` and `hi` enclose every result of a kernel whose steps keep
+their bounds:
+  * `+ - *`: either neighbour of the exact result, subnormals kept (so a contracted `a * b + c` is
+    inside);
   * `/`: 2.5 units in the last place; functions: the bounds in `_functions.py`.
-NaN in `lo` and `hi` means that the kernel must give NaN; `nan` is true wherever it may. Zeros of different signs at
-the ends mean that the sign is open. A decision (comparison, rounding point, step function) whose operand lies too
-near its boundary keeps both outcomes in the interval, and counts in `slack`.
+NaN in `lo` and `hi` means that the kernel must give NaN; `nan` is true wherever it may. Zeros of
+different signs at the ends mean that the sign is open. A decision (comparison, rounding point, step
+function) whose operand lies too near its boundary keeps both outcomes in the interval, and counts
+in `slack`.
 
-For `f64` the interval must also cover the f64 evaluation itself, so units in the last place count twice.
-The class comes last, because its operators are the functions before it.
+For `f64` the interval must also cover the f64 evaluation itself, so units in the last place count
+twice. The class comes last, because its operators are the functions before it.
 """
 
 from __future__ import annotations
@@ -18,34 +21,18 @@ from dataclasses import dataclass, replace
 from typing import Union
 
 import torch
-from ._float_arithmetic import (
-    floors_of_quotients,
-    powers,
-    products,
-    quotients,
-    remainders,
-    squares,
-    sums,
-    unrounded_products,
-)
-from ._integers import (
-    LIMITS,
-    WIDTH,
-    floor_quotient,
-    floor_remainder,
-    shifted_left,
-    shifted_right,
-    wrap,
-)
-from ._intervals import F64, hull
 from torch import Tensor
+
+from . import _float_arithmetic as floats
+from . import _integers as integers
+from ._intervals import F64, hull
 
 Operand = Union["Value", bool, int, float]
 
 _RANK = ("bool", "i32", "i64", "f32", "f64")
 
 
-# -- kinds ------------------------------------------------------------------------------------------------------
+# -- kinds -----------------------------------------------------------------------------------------
 
 
 def literal_kind(number: bool | int | float) -> str:
@@ -54,7 +41,7 @@ def literal_kind(number: bool | int | float) -> str:
         return "bool"
     if isinstance(number, float):
         return "f32"
-    low, high = LIMITS["i32"]
+    low, high = integers.LIMITS["i32"]
     return "i32" if low <= number <= high else "i64"
 
 
@@ -62,7 +49,7 @@ def literal(number: bool | int | float, kind: str, device: torch.device | None =
     """A 0-d value that holds an exact literal, rounded once to the compute type."""
     if kind == "bool":
         tensor = torch.tensor(bool(number), device=device)
-    elif kind in WIDTH:
+    elif kind in integers.WIDTH:
         tensor = torch.tensor(int(number), dtype=torch.int64, device=device)
     else:
         tensor = torch.tensor(float(number), dtype=F64, device=device)
@@ -78,14 +65,15 @@ def certain(tensor: Tensor, kind: str) -> Value:
 
 
 def converted(x: Value, kind: str) -> Value:
-    """`x` in a compute type at least as wide; an integer becomes the nearest float, in the kernel too."""
+    """`x` in a compute type at least as wide; an integer becomes the nearest float."""
     if x.kind == kind:
         return x
     if x.is_float:
         return replace(x, kind=kind, product=None)
-    dtype = torch.int64 if kind in WIDTH else torch.float32 if kind == "f32" else F64
+    dtype = torch.int64 if kind in integers.WIDTH else torch.float32 if kind == "f32" else F64
     value, lo, hi = (
-        t.to(dtype).to(torch.int64 if kind in WIDTH else F64) for t in (x.value, x.lo, x.hi)
+        t.to(dtype).to(torch.int64 if kind in integers.WIDTH else F64)
+        for t in (x.value, x.lo, x.hi)
     )
     return Value(value, lo, hi, kind, x.nan, x.slack)
 
@@ -93,9 +81,10 @@ def converted(x: Value, kind: str) -> Value:
 def common(
     operands: Sequence[Operand], at_least: str = "bool", device: torch.device | None = None
 ) -> list[Value]:
-    """The operands in the widest of their compute types and `at_least`; a literal takes the type it meets.
+    """The operands in the widest of their compute types and `at_least`.
 
-    Literals go to the device of the first `Value`, or to `device` where all are literals.
+    A literal takes the type that it meets, and goes to the device of the first `Value`, or to
+    `device` where all are literals.
     """
     device = next((x.value.device for x in operands if isinstance(x, Value)), device)
     kinds = [x.kind if isinstance(x, Value) else literal_kind(x) for x in operands]
@@ -105,7 +94,7 @@ def common(
     ]
 
 
-# -- results ----------------------------------------------------------------------------------------------------
+# -- results ---------------------------------------------------------------------------------------
 
 
 def bounded(
@@ -116,8 +105,8 @@ def bounded(
 ) -> Value:
     """The float result of an operation: the interval is the hull of `candidates`.
 
-    `nan` adds the elements that may be NaN though no candidate is. `value` is kept inside the interval: the f64
-    evaluation knows nothing of an f32 overflow.
+    `nan` adds the elements that may be NaN though no candidate is. `value` is kept inside the
+    interval: the f64 evaluation knows nothing of an f32 overflow.
     """
     lo, hi = hull(candidates)
     may = torch.stack(torch.broadcast_tensors(*candidates)).isnan().any(0)
@@ -160,22 +149,16 @@ def of_integers(
     An operand that is open between two neighbours is tried at both; one that is open any wider, and
     `unspecified` elements, give the whole range of the type.
     """
-    kind = x.kind
-    value = wrap(function(x.value, y.value), WIDTH[kind])
-    lo = hi = value
-    anything = torch.zeros_like(value, dtype=torch.bool) if unspecified is None else unspecified
-    if not (torch.equal(x.lo, x.hi) and torch.equal(y.lo, y.hi)):
-        corners = [wrap(function(s, t), WIDTH[kind]) for s in (x.lo, x.hi) for t in (y.lo, y.hi)]
-        stack = torch.stack(torch.broadcast_tensors(*corners))
-        lo, hi = stack.amin(0), stack.amax(0)
-        for operand in (x, y):
-            anything = anything | ((operand.hi != operand.lo) & (operand.hi != operand.lo + 1))
-    low, high = LIMITS[kind]
+    value = integers.wrap(function(x.value, y.value), integers.WIDTH[x.kind])
+    lo, hi, anything = integers.outcomes(function, x.ends, y.ends, x.kind)
+    if unspecified is not None:
+        anything = anything | unspecified
+    low, high = integers.LIMITS[x.kind]
     lo, hi = torch.where(anything, low, lo), torch.where(anything, high, hi)
-    return Value(value, lo, hi, kind, torch.zeros_like(anything), joint_slack((x, y)))
+    return Value(value, lo, hi, x.kind, torch.zeros_like(anything), joint_slack((x, y)))
 
 
-# -- arithmetic -------------------------------------------------------------------------------------------------
+# -- arithmetic ------------------------------------------------------------------------------------
 
 
 def add(x: Operand, y: Operand) -> Value:
@@ -187,7 +170,7 @@ def add(x: Operand, y: Operand) -> Value:
     nan = torch.zeros_like(x.nan)
     for x_ends in x.roundings:
         for y_ends in y.roundings:
-            ends, opposite = sums(x_ends, y_ends, x.kind)
+            ends, opposite = floats.sums(x_ends, y_ends, x.kind)
             candidates += ends
             nan = nan | opposite
     return bounded((x, y), x.value + y.value, candidates, nan)
@@ -214,8 +197,8 @@ def multiply(x: Operand, y: Operand) -> Value:
     x, y = common((x, y), "i32")
     if not x.is_float:
         return of_integers(torch.mul, x, y)
-    found = squares(x.ends, x.kind) if square else products(x.ends, y.ends, x.kind)
-    unrounded = unrounded_products(x.ends, y.ends)
+    found = floats.squares(x.ends, x.kind) if square else floats.products(x.ends, y.ends, x.kind)
+    unrounded = floats.unrounded_products(x.ends, y.ends)
     if square:
         unrounded = [end.clamp(min=0.0) for end in unrounded]
     return replace(bounded((x, y), x.value * y.value, *found), product=hull(unrounded))
@@ -224,15 +207,15 @@ def multiply(x: Operand, y: Operand) -> Value:
 def divide(x: Operand, y: Operand) -> Value:
     """`x / y`, always a float."""
     x, y = common((x, y), "f32")
-    return bounded((x, y), x.value / y.value, *quotients(x.ends, y.ends, x.kind))
+    return bounded((x, y), x.value / y.value, *floats.quotients(x.ends, y.ends, x.kind))
 
 
 def floor_divide(x: Operand, y: Operand) -> Value:
     """`x // y`: the floor of the exact quotient; unspecified for integers and a zero divisor."""
     x, y = common((x, y), "i32")
     if not x.is_float:
-        return of_integers(floor_quotient, x, y, unspecified=(y.lo <= 0) & (y.hi >= 0))
-    candidates, nan, undecided = floors_of_quotients(x.ends, y.ends, x.kind)
+        return of_integers(integers.floor_quotient, x, y, unspecified=(y.lo <= 0) & (y.hi >= 0))
+    candidates, nan, undecided = floats.floors_of_quotients(x.ends, y.ends, x.kind)
     return with_slack(
         bounded((x, y), torch.floor_divide(x.value, y.value), candidates, nan), undecided
     )
@@ -242,8 +225,8 @@ def remainder(x: Operand, y: Operand) -> Value:
     """`x % y`, of the sign of `y`; unspecified for integers and a zero divisor."""
     x, y = common((x, y), "i32")
     if not x.is_float:
-        return of_integers(floor_remainder, x, y, unspecified=(y.lo <= 0) & (y.hi >= 0))
-    candidates, nan, undecided = remainders(x.ends, y.ends, x.kind)
+        return of_integers(integers.floor_remainder, x, y, unspecified=(y.lo <= 0) & (y.hi >= 0))
+    candidates, nan, undecided = floats.remainders(x.ends, y.ends, x.kind)
     return with_slack(
         bounded((x, y), torch.remainder(x.value, y.value), candidates, nan), undecided
     )
@@ -252,10 +235,10 @@ def remainder(x: Operand, y: Operand) -> Value:
 def power(x: Operand, y: Operand) -> Value:
     """`x ** y`, always a float."""
     x, y = common((x, y), "f32")
-    return bounded((x, y), torch.pow(x.value, y.value), *powers(x.ends, y.ends, x.kind))
+    return bounded((x, y), torch.pow(x.value, y.value), *floats.powers(x.ends, y.ends, x.kind))
 
 
-# -- comparisons and bits ---------------------------------------------------------------------------------------
+# -- comparisons and bits --------------------------------------------------------------------------
 
 
 def less(x: Operand, y: Operand) -> Value:
@@ -287,7 +270,7 @@ def _bitwise(name: str) -> Callable[[Operand, Operand], Value]:
 
     def operator(x: Operand, y: Operand) -> Value:
         x, y = common((x, y))
-        if x.kind in WIDTH:
+        if x.kind in integers.WIDTH:
             return of_integers(function, x, y)
         if x.is_float:
             raise TypeError(f"bitwise {name} of a float")
@@ -306,14 +289,16 @@ def inverted(x: Value) -> Value:
 def _shift(function: Callable[[Tensor, Tensor], Tensor]) -> Callable[[Operand, Operand], Value]:
     def operator(x: Operand, y: Operand) -> Value:
         x, y = common((x, y), "i32")
-        return of_integers(function, x, y, unspecified=(y.lo < 0) | (y.hi >= WIDTH[x.kind]))
+        return of_integers(
+            function, x, y, unspecified=(y.lo < 0) | (y.hi >= integers.WIDTH[x.kind])
+        )
 
     operator.__doc__ = "A shift of integers; unspecified for counts below 0 or not below the width."
     return operator
 
 
 bitwise_and, bitwise_or, bitwise_xor = _bitwise("and"), _bitwise("or"), _bitwise("xor")
-shift_left, shift_right = _shift(shifted_left), _shift(shifted_right)
+shift_left, shift_right = _shift(integers.shifted_left), _shift(integers.shifted_right)
 
 
 def _swapped(operator: Callable[[Operand, Operand], Value]) -> Callable[[Value, Operand], Value]:
@@ -325,8 +310,9 @@ class Value:
     """One value of a formula, elementwise; all tensors have one shape.
 
     `kind` is the compute type: `f32`, `f64` (tensors in f64), `i32`, `i64` (in int64), or `bool`.
-    `slack` is the share of undecided decisions among those that an element rests on (0 or 1 without reductions).
-    `product` holds the ends of a product before rounding, for the sum that may be contracted with it.
+    `slack` is the share of undecided decisions among those that an element rests on (0 or 1 without
+    reductions). `product` holds the ends of a product before rounding, for the sum that may be
+    contracted with it.
     """
 
     value: Tensor
@@ -360,7 +346,7 @@ class Value:
         return torch.maximum(self.hi - self.value, self.value - self.lo)
 
     def map(self, layout: Callable[[Tensor], Tensor]) -> Value:
-        """The same value in another layout: `layout` is a view, a transposition, an expansion, an index."""
+        """The same value after `layout`: a view, a transposition, an expansion, an index."""
         value, lo, hi, nan, slack = map(
             layout, (self.value, self.lo, self.hi, self.nan, self.slack)
         )

@@ -1,7 +1,8 @@
 """Watches the memory that kernels touch in Triton's interpreter.
 
-An access outside the tensors that a kernel was launched with is left out and reported: on a GPU it would be an
-illegal access, or go unnoticed. `first_program` runs a part of a grid that is too long to run as a whole.
+An access outside the tensors that a kernel was launched with is left out and reported: on a GPU it
+would be an illegal access, or go unnoticed. `first_program` runs a part of a grid that is too long
+to run as a whole.
 """
 
 from __future__ import annotations
@@ -35,7 +36,8 @@ class Watch:
 
 
 _watches: list[Watch] = []
-_first_programs: list[int] = [0]
+_lasts: list[int] = []
+_first_program: list[int] = [0]
 
 
 @contextlib.contextmanager
@@ -51,13 +53,15 @@ def watched() -> Iterator[Watch]:
 
 
 @contextlib.contextmanager
-def first_program(number: int) -> Iterator[None]:
-    """Kernels inside see their programs numbered from `number` on."""
-    _first_programs.append(number)
+def last_programs(count: int) -> Iterator[None]:
+    """Of each grid inside, only the last programs run."""
+    _install()
+    _lasts.append(count)
     try:
         yield
     finally:
-        _first_programs.pop()
+        _lasts.pop()
+        _first_program[0] = 0
 
 
 def _range(tensor: Tensor) -> tuple[int, int]:
@@ -87,7 +91,7 @@ def _install() -> None:
     def shifted_program_id(self: Any, axis: int) -> Any:
         number = program_id(self, axis)
         if axis == 0:
-            number.data = number.data + np.int32(_first_programs[-1])
+            number.data = number.data + np.int32(_first_program[0])
         return number
 
     def call_device_function(self: Any, *args: Any, **kwargs: Any) -> Any:
@@ -100,13 +104,18 @@ def _install() -> None:
 
     def watched_arguments(self: Any, args: Any, kwargs: Any) -> Any:
         patched.clear()
+        if _lasts:
+            count = min(_lasts[-1], self.grid[0])
+            _first_program[0], self.grid = self.grid[0] - count, (count,)
         if _watches:
             given = [*args, *kwargs.values()]
             _watches[-1].ranges = [_range(one) for one in given if isinstance(one, Tensor)]
         return init_arguments(self, args, kwargs)
 
     def nothing_to_restore(self: Any, *arguments: Any) -> None:
-        """Kernels work on the CPU tensors themselves; to copy a storage onto itself would touch all of it."""
+        """Kernels work on the CPU tensors themselves; to copy a storage onto itself would touch all
+        of it.
+        """
 
     builder.create_masked_load, builder.create_masked_store = watched_load, watched_store
     builder.create_get_program_id = shifted_program_id

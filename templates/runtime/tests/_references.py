@@ -1,0 +1,101 @@
+"""The eager reference, and the spec's own: both must lie in the oracle's intervals."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from ._call import compare, evaluate
+from ._cases import Call, Case, make_arguments
+from ._check import Report
+from ._drawing import Maker, everywhere
+from ._functions import cast
+from ._leaves import exact
+from ._memory import gapped, swapped
+from ._values import Value
+
+CPU = torch.device("cpu")
+
+_SHAPES = ((1,), (70,), (3, 33), (2, 3, 4), (2, 2, 3, 10), (0,))
+
+_NOISE = 1e-12
+"""Of the reference's own rounding in f64, relative to the largest number that it starts from."""
+
+
+def check_reference(case: Case) -> None:
+    """The eager reference, which CPU tensors take, gives what the oracle allows."""
+    report = Report(f"{case.name}, eager reference")
+    maker = Maker(case)
+    for shape in _SHAPES * 2:
+        for call in maker.call(shape, everywhere(case, swapped if len(shape) > 2 else gapped)):
+            arguments = make_arguments(case, call, CPU)
+            expected = evaluate(case, arguments)
+            found = case.entry.reference(*(arguments.given[spec.name] for spec in case.parameters))
+            found = found if isinstance(found, tuple) else (found,)
+            for spec, result in zip(case.targets, found):
+                compare(case, call, spec, result, expected[spec.name], report)
+    report.settle()
+
+
+def check_independent(case: Case, independent: Callable[..., Any]) -> None:
+    """The spec's own reference, evaluated in f64, lies in the oracle's intervals, widened by their radius.
+
+    Compared where it is finite. A rounding point inside the formula, which it need not repeat, adds four units in the
+    last place of that type.
+    """
+    maker = Maker(case)
+    for shape in _SHAPES * 2:
+        for call in maker.call(shape, {}):
+            call = dataclasses.replace(call, special=0.0, as_tensors=frozenset())
+            arguments = make_arguments(case, call, CPU)
+            expected = evaluate(case, arguments)
+            given = [
+                value.to(torch.float64) if _is_float(value) else value
+                for value in arguments.values(case)
+            ]
+            found = independent(*given)
+            found = found if isinstance(found, tuple) else (found,)
+            noise = _NOISE * max([1.0, *(_largest(value) for value in given)])
+            targets = case.results or case.targets
+            for spec, result in zip(targets, found):
+                dtype = case.dtype(spec, call.types)
+                room = _widened(case, expected[spec.name], noise)
+                stored = cast(exact(torch.as_tensor(result)), dtype)
+                compare_finite(case, call, spec, stored, room, dtype)
+
+
+def compare_finite(
+    case: Case, call: Call, spec: Any, found: Value, allowed: Value, dtype: torch.dtype
+) -> None:
+    """Compares where the reference is finite."""
+    finite = found.value.isfinite() if found.is_float else torch.ones_like(found.nan)
+    shape = torch.broadcast_shapes(found.shape, allowed.shape)
+    kept = finite.expand(shape)
+    allowed = allowed.map(lambda tensor: tensor.expand(shape)[kept])
+    compare(case, call, spec, found.value.expand(shape)[kept].to(dtype), allowed, None)
+
+
+def _widened(case: Case, value: Value, noise: float) -> Value:
+    """The interval with room for what the reference computes otherwise."""
+    if not value.is_float:
+        return value
+    room = torch.where(value.radius.isfinite(), value.radius, 0.0) + noise
+    if case.rounds_to is not None:
+        room = room + 4 * torch.finfo(case.rounds_to).eps * (1 + value.value.abs())
+    return dataclasses.replace(value, lo=value.lo - room, hi=value.hi + room)
+
+
+def _is_float(value: object) -> bool:
+    return isinstance(value, Tensor) and value.is_floating_point()
+
+
+def _largest(value: object) -> float:
+    if isinstance(value, Tensor):
+        return float(value.abs().max()) if value.is_floating_point() and value.numel() else 0.0
+    number = float(value) if isinstance(value, int | float) else 0.0
+    return abs(number) if math.isfinite(number) else 0.0
