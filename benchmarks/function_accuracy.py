@@ -52,10 +52,10 @@ def package(name: str, folder: Path) -> None:
     sys.modules[name] = module
 
 
-package("runtime", ROOT / "templates" / "runtime")
-math = importlib.import_module("runtime._math")
-exact = importlib.import_module("runtime._math_exact")
-activations = importlib.import_module("runtime._activations")
+package("device_functions", ROOT / "templates" / "runtime")
+math = importlib.import_module("device_functions._math")
+exact = importlib.import_module("device_functions._math_exact")
+activations = importlib.import_module("device_functions._activations")
 
 
 @triton.jit
@@ -127,8 +127,8 @@ def prelude_source(text: str) -> str:
     text = "\n".join(line.split("#")[0] for line in text.splitlines())
     items = [(m[1], m[2], " ".join(m[3].split())) for m in PRELUDE_ITEM.finditer(text)]
     transform = _ToTriton({name for name, _, _ in items})
-    lines = ["import triton", "import triton.language as tl", "from runtime import _math as math"]
-    lines += ["from runtime import _math_exact as exact"]
+    lines = ["import triton", "import triton.language as tl", "from device_functions import _math as math"]
+    lines += ["from device_functions import _math_exact as exact"]
     for name, parameters, body in items:
         expression = ast.unparse(ast.fix_missing_locations(transform.visit(ast.parse(body, mode="eval"))))
         lines += ["@triton.jit", f"def {name}({parameters}):", f"    return {expression}"]

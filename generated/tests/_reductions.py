@@ -94,41 +94,44 @@ def prod_over(x: Value, axes: Axes) -> Value:
     Where the factors could overflow or become subnormal in some order, any result is accepted.
     """
     (x,) = common((_flattened(x, axes),), "i64")
-    if x.is_float:
-        tiny, large = SMALLEST_NORMAL[x.kind], 2.0 / SMALLEST_NORMAL[x.kind]
-        sizes = torch.maximum(x.lo.abs(), x.hi.abs())
-        least = torch.where(x.value == 0, 1.0, torch.minimum(x.lo.abs(), x.hi.abs()).clamp(max=1))
-        risky = (sizes.clamp(min=1).prod(-1) > large) | (least.prod(-1) < tiny)
-        risky = risky & sizes.isfinite().all(-1)
+    if x.shape[-1] == 0:
+        ones = torch.ones(x.shape[:-1], dtype=x.value.dtype, device=x.value.device)
+        return certain(ones, x.kind)
+    result = _product(x)
+    if not x.is_float:
+        return result
+    free = _order_matters(x)
+    lo, hi = torch.where(free, -math.inf, result.lo), torch.where(free, math.inf, result.hi)
+    return replace(result, lo=lo, hi=hi, nan=result.nan | free)
+
+
+def _product(x: Value) -> Value:
+    """The product over the last dim, pairwise; another order rounds as often."""
     while x.shape[-1] > 1:
         half = x.shape[-1] // 2
-        rest = x.map(lambda tensor, start=2 * half: tensor[..., start:])
-        left, right = (
-            x.map(lambda t, i=i, half=half: t[..., i * half : (i + 1) * half]) for i in (0, 1)
+        left, right, rest = (
+            _part(x, *span) for span in ((0, half), (half, 2 * half), (2 * half, None))
         )
-        x = _joined(multiply(left, right), rest)
-    if x.shape[-1] == 0:
-        return certain(torch.ones(x.shape[:-1], dtype=x.value.dtype, device=x.value.device), x.kind)
-    x = x.map(lambda tensor: tensor[..., 0])
-    if not x.is_float:
-        return x
-    lo, hi = torch.where(risky, -math.inf, x.lo), torch.where(risky, math.inf, x.hi)
-    return replace(x, lo=lo, hi=hi, nan=x.nan | risky)
+        pairs = multiply(left, right)
+        value, lo, hi, nan, slack = (
+            torch.cat((getattr(pairs, name), getattr(rest, name)), -1)
+            for name in ("value", "lo", "hi", "nan", "slack")
+        )
+        x = Value(value, lo, hi, x.kind, nan, slack)
+    return x.map(lambda tensor: tensor[..., 0])
 
 
-def _joined(x: Value, y: Value) -> Value:
-    fields = [
-        torch.cat(pair, -1)
-        for pair in (
-            (x.value, y.value),
-            (x.lo, y.lo),
-            (x.hi, y.hi),
-            (x.nan, y.nan),
-            (x.slack, y.slack),
-        )
-    ]
-    value, lo, hi, nan, slack = fields
-    return Value(value, lo, hi, x.kind, nan, slack)
+def _part(x: Value, start: int, stop: int | None) -> Value:
+    return x.map(lambda tensor: tensor[..., start:stop])
+
+
+def _order_matters(x: Value) -> Tensor:
+    """Where finite factors, multiplied in some order, could overflow or become subnormal."""
+    tiny = SMALLEST_NORMAL[x.kind]
+    least, most = torch.minimum(x.lo.abs(), x.hi.abs()), torch.maximum(x.lo.abs(), x.hi.abs())
+    small = torch.where(x.value == 0, 1.0, least.clamp(max=1.0)).prod(-1)
+    large = most.clamp(min=1.0).prod(-1)
+    return most.isfinite().all(-1) & ((large > 2.0 / tiny) | (small < tiny))
 
 
 def max_over(x: Value, axes: Axes) -> Value:

@@ -184,12 +184,17 @@ def _used(kernel: _Kernel, values: tuple[Value, ...], stores: tuple[Store, ...])
     )
 
 
-def _scalar_text(kernel: _Kernel, name: str, dtype: DType) -> str:
-    """A scalar in its compute type, where the formula is called."""
+def _scalar_text(kernel: _Kernel, name: str) -> str:
+    """A scalar, rounded to its declared type, in its compute type: where the formula is called."""
+    dtype = kernel.scalars[name].dtype
     local = kernel.values[name]
     if name in kernel.lows:
         return f"rt.scalar64({local}, {kernel.lows[name][0]}, tl.{dtype.triton})"
-    return f"rt.scalar({local}, tl.{dtype.triton})"
+    if dtype.is_compute:
+        return f"rt.scalar({local}, tl.{dtype.triton})"
+    if dtype.is_float:
+        return f"rt.round_to(rt.scalar({local}, tl.float32), tl.{dtype.triton})"
+    return f"rt.scalar({local}, tl.{dtype.triton}).to(tl.{dtype.compute_triton})"
 
 
 def _name_access(kernel: _Kernel, access: Access) -> None:
@@ -229,7 +234,7 @@ class _Leaves:
                 return Text(kernel.values[name])
             case Scalar(param=name) | Const(param=name):
                 local = kernel.values[name]
-                kernel.formula[local] = _scalar_text(kernel, name, value.type.dtype)
+                kernel.formula[local] = _scalar_text(kernel, name)
                 return Text(local)
             case Size(dim=dim):
                 name = self._integer(f"size_{_words(dim)}", size_text(dim, self.launch.sizes))

@@ -104,8 +104,8 @@ def _prologue(op: Op, graph: Graph, names: dict[str, str], space: tuple[Dim, ...
     for scalar in (*op.scalars, *op.consts):
         if scalar.name in used:
             name = names[scalar.name]
-            dtype = DTYPES[scalar.dtype.compute]
-            lines.append(f"{name} = rt.eager.scalar({name}, torch.{dtype.torch}, device)")
+            widened = "" if scalar.dtype.is_compute else f".to(torch.{scalar.dtype.compute_torch})"
+            lines.append(f"{name} = rt.eager.scalar({name}, torch.{scalar.dtype.torch}, device){widened}")
     return lines
 
 

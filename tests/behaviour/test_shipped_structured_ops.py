@@ -57,7 +57,7 @@ every_rotation = pytest.mark.parametrize(
 @every_rotation
 @pytest.mark.parametrize("tables", HALVES_AND_SINGLE, ids=str)
 @every_dtype
-@pytest.mark.parametrize("layout", ["contiguous", "transposed", "swapped", "sliced", "expanded"])
+@pytest.mark.parametrize("layout", ["contiguous", "transposed", "swapped", "sliced", "stepped", "expanded"])
 def test_rotary_embeddings(
     name: str,
     expected_by: Callable[..., tuple[Tensor, Tensor]],
