@@ -251,12 +251,16 @@ def _subtract_multiple(r, b):
         far: tl.constexpr = 2.0**-100
         quotient_dropped: tl.constexpr = 13
         half_dropped: tl.constexpr = 12
-    # Where the quotient would overflow, a larger multiple of b goes first.
+    # Where the quotient would overflow, a larger multiple of b goes first; where a product would, all are halved.
     for _ in tl.static_range(2):
         b = tl.where(tl.abs(r) * far >= b, b / far, b)
+    large = tl.abs(r) * far > 1.0
+    r = tl.where(large, r * 0.5, r)
+    b = tl.where(large, b * 0.5, b)
     q = round_even(_rounded_leading(div(r, b), quotient_dropped))
     lead = _rounded_leading(b, half_dropped)
-    return (r - q * lead) - q * (b - lead)
+    r = (r - q * lead) - q * (b - lead)
+    return tl.where(large, r * 2.0, r)
 
 
 @triton.jit

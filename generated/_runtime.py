@@ -62,6 +62,7 @@ from ._math_exact import (
     isnan,
     maximum,
     minimum,
+    neg,
     round_even,
     round_to,
     sign,

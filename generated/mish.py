@@ -17,7 +17,7 @@ from . import _runtime as rt
 def _mish_formula(x):
     """`y` of mish for one tile, in the types that it computes in."""
     t0 = x > 0.0
-    y = x * rt.tanh(tl.where(t0, x, 0.0) + rt.log1p(rt.exp(tl.where(t0, -x, x))))
+    y = x * rt.tanh(tl.where(t0, x, 0.0) + rt.log1p(rt.exp(tl.where(t0, rt.neg(x), x))))
     return y
 
 

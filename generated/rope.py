@@ -27,7 +27,7 @@ def _rope_formula(x, cos, sin, index_D, size_D, x_ptr, mask, x_base_at, x_D_stri
     other = tl.load(x_ptr + x_base_at + rt.step(position0, x_D_stride), mask=inside0, other=0).to(
         tl.float32
     )
-    y = x * cos + tl.where(first, -other, other) * sin
+    y = x * cos + tl.where(first, rt.neg(other), other) * sin
     return y
 
 

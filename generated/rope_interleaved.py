@@ -24,7 +24,7 @@ def _rope_interleaved_formula(x, cos, sin, index_D, x_ptr, mask, x_base_at, x_D_
     other = tl.load(x_ptr + x_base_at + rt.step(position0, x_D_stride), mask=inside0, other=0).to(
         tl.float32
     )
-    y = x * cos + tl.where(index_D & 1 == 0, -other, other) * sin
+    y = x * cos + tl.where(index_D & 1 == 0, rt.neg(other), other) * sin
     return y
 
 

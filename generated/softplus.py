@@ -21,7 +21,7 @@ def _softplus_formula(x, beta):
     """`y` of softplus for one tile, in the types that it computes in."""
     t0 = beta * x
     t1 = t0 > 0.0
-    y = rt.div(tl.where(t1, t0, 0.0) + rt.log1p(rt.exp(tl.where(t1, -t0, t0))), beta)
+    y = rt.div(tl.where(t1, t0, 0.0) + rt.log1p(rt.exp(tl.where(t1, rt.neg(t0), t0))), beta)
     return y
 
 

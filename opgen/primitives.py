@@ -67,7 +67,7 @@ _ROWS = (
     Primitive("floordiv", (2, 2), _A, "rt.floor_div", "rt.eager.floor_div", "//", 12, 2.5),
     Primitive("mod", (2, 2), _A, "rt.floor_mod", "rt.eager.mod", "%", 14, 2.5),
     Primitive("pow", (2, 2), _F, "rt.pow", "torch.pow", "**", 40, 16.0, True),
-    Primitive("neg", (1, 1), _A, "-", "-", "-", 1, 0.0),
+    Primitive("neg", (1, 1), _A, "rt.neg", "-", "-", 1, 0.0),
     Primitive("invert", (1, 1), Rule.BITS, "~", "~", "~", 1, 0.0),
     Primitive("lt", (2, 2), Rule.COMPARE, "<", "<", "<", 1, 0.0),
     Primitive("le", (2, 2), Rule.COMPARE, "<=", "<=", "<=", 1, 0.0),

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from opgen.dtypes import DType
 from opgen.emit.names import Names
 from opgen.ir.nodes import Apply, Cast, Const, Convert, Element, Graph, Literal, Number, Read, Ref, Scalar, Value
-from opgen.ir.passes.partition import operands
+from opgen.ir.operands import operands
 from opgen.primitives import PRIMITIVES, Primitive
 
 ATOM, UNARY = 10, 8
@@ -155,7 +155,7 @@ class Printer:
 def _uses(graph: Graph) -> Mapping[Ref, int]:
     uses = dict.fromkeys(range(len(graph.values)), 0)
     for value in graph.values:
-        for ref in operands(value):
+        for ref in operands(value.node):
             uses[ref] += 1
     for store in graph.stores:
         uses[store.value] += 1

@@ -29,6 +29,7 @@ from opgen.ir.nodes import (
     TensorParam,
     Value,
 )
+from opgen.ir.passes.partition import Part
 from opgen.plan.model import Access, ElementwisePlan
 
 _SPACE = ("n_rows", "n_cols", "n1", "n2", "n3", "n4")
@@ -55,6 +56,7 @@ class _Kernel:
 
     op: Op
     plan: ElementwisePlan
+    part: Part
     names: Names
     pointers: dict[str, str] = field(default_factory=dict)
     values: dict[str, str] = field(default_factory=dict)
@@ -79,7 +81,7 @@ def kernel_context(
     """The words of one kernel of one variant; `stem` begins the names of its functions."""
     part = plan.parts[variant]
     op = specialised(op, variant)
-    kernel = _Kernel(op, plan, Names(RESERVED | _KERNEL_NAMES))
+    kernel = _Kernel(op, plan, part, Names(RESERVED | _KERNEL_NAMES))
     used = _used(kernel, part.graph.values, part.graph.stores)
     printer = Printer(part.graph, TRITON, kernel.names, _Leaves(kernel, launch).text)
     stored = printer.body()
@@ -361,16 +363,22 @@ def _stores(kernel: _Kernel, stores: tuple[Store, ...], results: list[str], *, d
         pointer = kernel.pointers[store.target]
         own = next(one for one in kernel.plan.accesses if one.tensor == store.target and not one.gathered)
         place = "at" if dense else kernel.offsets[own]
-        value = _narrowed(name, pointer, elements[store.target])
+        computed = kernel.part.graph.values[store.value].type.dtype
+        value = _narrowed(name, pointer, computed, elements[store.target])
         lines.append(f"tl.store({pointer} + {place}, {value}, mask=mask)")
     return lines
 
 
-def _narrowed(name: str, pointer: str, element: Element) -> str:
-    """A value as it is stored."""
+def _narrowed(name: str, pointer: str, computed: DType, element: Element) -> str:
+    """A value as it is stored. From f64 a half is reached in one rounding, which the compiler's own cast is not."""
     if is_f8(element.dtype):
         return f"rt.encode_{element.dtype.name}({name})"
-    return name if is_loaded_as_computed(element) else f"{name}.to({pointer}.dtype.element_ty)"
+    if is_loaded_as_computed(element):
+        return name
+    target = f"{pointer}.dtype.element_ty"
+    if computed.name == "f64" and element.dtype.is_float:
+        return f"rt.round_to({name}, {target}).to({target})"
+    return f"{name}.to({target})"
 
 
 def _result_names(kernel: _Kernel, stores: tuple[Store, ...]) -> list[str]:

@@ -28,7 +28,8 @@ from opgen.ir.nodes import (
     Value,
     Variant,
 )
-from opgen.ir.passes.partition import operands, target_dims
+from opgen.ir.operands import operands
+from opgen.ir.passes.partition import target_dims
 
 _LOCALS = frozenset({"device", "bound"})
 
@@ -219,7 +220,7 @@ def _fills(op: Op, graph: Graph, ref: Ref, space: tuple[Dim, ...]) -> bool:
         node = graph.values[at].node
         if isinstance(node, Read):
             reads.add(node.param)
-        pending.extend(operands(graph.values[at]))
+        pending.extend(operands(graph.values[at].node))
     tensors = [tensor for tensor in op.tensors if tensor.dims]
     carried = {dim for tensor in tensors if tensor.name in reads and not tensor.optional for dim in tensor.dims}
     leading = all(tensor.name in reads for tensor in tensors if tensor.dims[0].is_ellipsis)

@@ -61,6 +61,7 @@ from ._math_exact import (
     isnan,
     maximum,
     minimum,
+    neg,
     round_even,
     round_to,
     sign,

@@ -9,10 +9,11 @@ or a contraction is one diagnostic at its place.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from opgen.diagnostics import Diagnostics
-from opgen.ir.nodes import Apply, Cast, Contract, Convert, Dim, Gather, Graph, Op, Random, Reduce, Ref, Store, Value
+from opgen.ir.nodes import Contract, Dim, Graph, Op, Reduce, Ref, Store
+from opgen.ir.operands import operands, renumbered
 
 
 @dataclass(frozen=True)
@@ -37,23 +38,6 @@ def target_dims(op: Op) -> dict[str, tuple[Dim, ...]]:
     return {item.name: item.dims for item in (*op.results, *(one for one in op.tensors if one.inout))}
 
 
-def operands(value: Value) -> tuple[Ref, ...]:
-    """The values that a value is made of."""
-    match value.node:
-        case Apply(args=args):
-            return args
-        case Convert(arg=arg) | Cast(arg=arg) | Reduce(arg=arg):
-            return (arg,)
-        case Random(seed=seed):
-            return (seed,)
-        case Gather(coordinates=coordinates):
-            return tuple(ref for _, ref in coordinates)
-        case Contract(left=left, right=right):
-            return (left, right)
-        case _:
-            return ()
-
-
 def _parts(op: Op, graph: Graph) -> tuple[Part, ...]:
     dims = target_dims(op)
     groups: dict[frozenset[Dim], list[Store]] = {}
@@ -72,29 +56,13 @@ def _reachable(graph: Graph, stores: tuple[Store, ...]) -> Graph:
         ref = pending.pop()
         if ref not in needed:
             needed.add(ref)
-            pending.extend(operands(graph.values[ref]))
+            pending.extend(operands(graph.values[ref].node))
     kept = sorted(needed)
     place = {ref: position for position, ref in enumerate(kept)}
-    values = tuple(_renumbered(graph.values[ref], place) for ref in kept)
+    values = tuple(
+        replace(graph.values[ref], node=renumbered(graph.values[ref].node, place)) for ref in kept
+    )
     return Graph(values, tuple(Store(store.target, place[store.value]) for store in stores))
-
-
-def _renumbered(value: Value, place: dict[Ref, Ref]) -> Value:
-    node = value.node
-    match node:
-        case Apply(primitive=primitive, args=args):
-            node = Apply(primitive, tuple(place[ref] for ref in args))
-        case Convert(arg=arg):
-            node = Convert(place[arg])
-        case Cast(arg=arg):
-            node = Cast(place[arg])
-        case Random(dims=dims, seed=seed):
-            node = Random(dims, place[seed])
-        case Gather(param=param, coordinates=coordinates):
-            node = Gather(param, tuple((dim, place[ref]) for dim, ref in coordinates))
-        case _:
-            pass
-    return Value(node, value.type, value.name, span=value.span)
 
 
 def _refuse(op: Op, graph: Graph, found: Diagnostics) -> None:
