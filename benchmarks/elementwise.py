@@ -21,18 +21,21 @@ import time
 from collections.abc import Callable, Iterable
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import asdict, dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
-os.environ.setdefault("TORCHINDUCTOR_COMPILE_THREADS", "1")  # one kernel at a time: a pool only costs its start
+# One kernel is compiled at a time: a pool of processes would only cost its start.
+os.environ.setdefault("TORCHINDUCTOR_COMPILE_THREADS", "1")
 
 import torch
-import torch.nn.functional as F
+import torch.nn.functional as F  # noqa: N812 - its usual name
 from torch import Tensor
 
 ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT))
 
+# ruff: noqa: E402
 from opgen.device.closeness import disagreement
 from opgen.device.table import markdown_table, text_table
 from opgen.device.timing import copy_work, interleaved, machine
@@ -83,11 +86,11 @@ def positions_in(table_rows: int, *shape: int) -> Tensor:
     return torch.randint(min(table_rows, 16) if TINY else table_rows, sizes, device=DEVICE)
 
 
-def one(rows: int, columns: int, *scalars: float) -> Callable[[torch.dtype], Arguments]:
+def one_tensor(rows: int, columns: int, *scalars: float) -> Callable[[torch.dtype], Arguments]:
     return lambda dtype: (randn(rows, columns, dtype=dtype), *scalars)
 
 
-def two(rows: int, columns: int, *scalars: float) -> Callable[[torch.dtype], Arguments]:
+def two_tensors(rows: int, columns: int, *scalars: float) -> Callable[[torch.dtype], Arguments]:
     return lambda dtype: (randn(rows, columns, dtype=dtype), randn(rows, columns, dtype=dtype), *scalars)
 
 
@@ -123,7 +126,8 @@ def embedding_read(arguments: Arguments) -> int:
     """The positions, and a row of a table for each."""
     ids, positions, tokens, _ = arguments
     row = tokens.shape[1] * tokens.element_size()
-    return int((ids.numel() + positions.numel()) * (ids.element_size() + row))
+    count = ids.numel() + positions.numel()
+    return int(count * (ids.element_size() + row))
 
 
 def rope(x: Tensor, cos: Tensor, sin: Tensor) -> Tensor:
@@ -160,15 +164,15 @@ def bias_gelu_residual(x: Tensor, bias: Tensor, residual: Tensor) -> Tensor:
     return F.gelu(x + bias, approximate="tanh") + residual
 
 
-SWISH = Case("swish", "", one(32768, 4096, 1.0), lambda x, beta: x * torch.sigmoid(beta * x))
+SWISH = Case("swish", "", one_tensor(32768, 4096, 1.0), lambda x, beta: x * torch.sigmoid(beta * x))
 BIAS = Case("bias_gelu_residual", "", bias_arguments, bias_gelu_residual, tiles="tile")
 BIAS_TURNED = Case(
     "bias_gelu_residual", "x transposed", bias_arguments_turned, bias_gelu_residual, tiles="turned"
 )
-SILU_MUL = Case("silu_mul", "", two(16384, 14336), lambda a, b: F.silu(a) * b, liger=True)
+SILU_MUL = Case("silu_mul", "", two_tensors(16384, 14336), lambda a, b: F.silu(a) * b, liger=True)
 ROPE = Case("rope", "", rope_arguments, rope, tiles="tile")
 DROPOUT = Case(
-    "dropout", "", one(8192, 4096, 0.1, 1234), lambda x, p, seed: F.dropout(x, p), exact=dropout_exact
+    "dropout", "", one_tensor(8192, 4096, 0.1, 1234), lambda x, p, seed: F.dropout(x, p), exact=dropout_exact
 )
 
 #: The rows at the sizes of the recorded comparison, and every other op at about 128 MB of traffic in bf16.
@@ -177,7 +181,7 @@ OTHERS = (
     ROPE,
     Case("rope_interleaved", "", rope_pairs_arguments, rope_interleaved),
     DROPOUT,
-    Case("quantise_fp8", "", one(10240, 4096, 0.0625), quantise, exact=quantise_exact),
+    Case("quantise_fp8", "", one_tensor(10240, 4096, 0.0625), quantise, exact=quantise_exact),
     Case("embedding_add", "", embedding_arguments, embedding_add, read=embedding_read),
     Case(
         "masked_fill_scale",
@@ -185,15 +189,15 @@ OTHERS = (
         mask_arguments,
         lambda x, mask, value, scale: (x * scale).masked_fill(mask, value),
     ),
-    Case("geglu", "", two(5376, 4096), lambda a, b: F.gelu(a) * b),
-    Case("mish", "", one(8192, 4096), F.mish),
-    Case("softplus", "", one(8192, 4096, 0.75), lambda x, beta: -F.logsigmoid(-beta * x) / beta),
-    Case("softcap", "", one(8192, 4096, 30.0), lambda x, cap: cap * torch.tanh(x / cap)),
-    Case("hardswish", "", one(8192, 4096), F.hardswish),
-    Case("relu_squared", "", one(8192, 4096), lambda x: F.relu(x).square()),
-    Case("lerp", "", two(5376, 4096, 0.3), torch.lerp),
-    Case("gelu", "", one(8192, 4096), F.gelu),
-    Case("gelu_tanh", "", one(8192, 4096), lambda x: F.gelu(x, approximate="tanh")),
+    Case("geglu", "", two_tensors(5376, 4096), lambda a, b: F.gelu(a) * b),
+    Case("mish", "", one_tensor(8192, 4096), F.mish),
+    Case("softplus", "", one_tensor(8192, 4096, 0.75), lambda x, beta: -F.logsigmoid(-beta * x) / beta),
+    Case("softcap", "", one_tensor(8192, 4096, 30.0), lambda x, cap: cap * torch.tanh(x / cap)),
+    Case("hardswish", "", one_tensor(8192, 4096), F.hardswish),
+    Case("relu_squared", "", one_tensor(8192, 4096), lambda x: F.relu(x).square()),
+    Case("lerp", "", two_tensors(5376, 4096, 0.3), torch.lerp),
+    Case("gelu", "", one_tensor(8192, 4096), F.gelu),
+    Case("gelu_tanh", "", one_tensor(8192, 4096), lambda x: F.gelu(x, approximate="tanh")),
 )
 SWEPT = (SWISH, BIAS, BIAS_TURNED, SILU_MUL, ROPE, DROPOUT)
 
@@ -206,7 +210,7 @@ def traffic(case: Case, arguments: Arguments, result: Tensor) -> int:
     """The fewest bytes that the op moves."""
     tensors = [value for value in arguments if isinstance(value, Tensor)]
     read = case.read(arguments) if case.read else sum(t.numel() * t.element_size() for t in tensors)
-    return read + result.numel() * result.element_size()
+    return int(read + result.numel() * result.element_size())
 
 
 def widened(arguments: Arguments) -> Arguments:
@@ -268,8 +272,9 @@ class Row:
     @property
     def worst(self) -> float:
         """Our time over the best contender's; a wrong result is the worst of all."""
-        ratios = [self.ratio(other) for other in ("eager", "compile", "liger")]
-        return max((ratio for ratio in ratios if ratio), default=0.0) if "ours" in self.times else float("inf")
+        if "ours" not in self.times:
+            return float("inf")
+        return max(self.ratio(other) or 0.0 for other in ("eager", "compile", "liger"))
 
 
 def liger_silu_mul() -> tuple[Callable[..., Tensor] | None, str]:
@@ -297,7 +302,7 @@ def contenders(case: Case, arguments: Arguments) -> tuple[dict[str, Callable[[],
     if case.liger:
         liger, why = liger_silu_mul()
         if liger is not None:
-            works["liger"] = lambda: liger(*arguments)
+            works["liger"] = partial(liger, *arguments)
         else:
             faults["liger"] = why
     for name, work in list(works.items()):
@@ -307,6 +312,15 @@ def contenders(case: Case, arguments: Arguments) -> tuple[dict[str, Callable[[],
             faults[name] = f"{type(error).__name__}: {error}".splitlines()[0]
             del works[name]
     return works, faults
+
+
+def measure_or_tell(case: Case, dtype: torch.dtype, large_copy: Callable[[], Any]) -> Row:
+    """A row; one that says why there are no times where the op fails."""
+    try:
+        return measure(case, dtype, large_copy)
+    except Exception as error:  # noqa: BLE001 - the other rows are still worth having
+        fault = f"{type(error).__name__}: {error}".splitlines()[0]
+        return Row(case.name, str(dtype).removeprefix("torch."), 0, 0.0, {}, {"ours": fault})
 
 
 def measure(case: Case, dtype: torch.dtype, large_copy: Callable[[], Any]) -> Row:
@@ -325,7 +339,8 @@ def measure(case: Case, dtype: torch.dtype, large_copy: Callable[[], Any]) -> Ro
 
 
 COLUMNS = (
-    "op", "type", "MB", "limit", "copy", "eager", "compile", "liger", "ours", "of limit", "/eager", "/compile", "/liger",
+    "op", "type", "MB", "limit", "copy", "eager", "compile", "liger", "ours",
+    "of limit", "/eager", "/compile", "/liger",
 )  # fmt: skip
 
 
@@ -356,7 +371,7 @@ def run_comparison(out: Path | None, only: str) -> bool:
     for case, dtype in plan:
         if only in case.name:
             start = time.monotonic()
-            rows.append(measure(case, dtype, large_copy))
+            rows.append(measure_or_tell(case, dtype, large_copy))
             print(f"{case.name} {dtype}: {time.monotonic() - start:.1f} s", flush=True)
             if not TINY:
                 torch.cuda.empty_cache()
@@ -377,7 +392,7 @@ def run_comparison(out: Path | None, only: str) -> bool:
 
 def copy_bandwidth(rows: Iterable[Row]) -> float:
     """GB/s of the large copy: the median of the rows'."""
-    found = sorted(LARGE_COPY_BYTES / row.times["large copy"] / 1e3 for row in rows)
+    found = sorted(LARGE_COPY_BYTES / row.times["large copy"] / 1e3 for row in rows if row.times)
     return found[len(found) // 2] if found else 0.0
 
 
@@ -428,67 +443,83 @@ def precompile(job: tuple[int, torch.dtype, tuple[Figures, ...]]) -> None:
             continue
 
 
+OWN_CHOICE = "own choice"
+
+
 @dataclass(frozen=True)
 class Swept:
-    """The time of one config, in microseconds; the op's own choice has no figures."""
+    """The time of a call, in microseconds, with one config or with the op's own choice."""
 
-    figures: Figures | None
+    config: str
     time: float
     of_copy: float
 
 
-def sweep_case(case: Case, dtype: torch.dtype, large_copy: Callable[[], Any]) -> tuple[list[Swept], list[str]]:
-    """All configs, the fastest first, and what failed."""
+def sweep_case(
+    case: Case, dtype: torch.dtype, large_copy: Callable[[], Any]
+) -> tuple[list[Swept], list[str]]:
+    """All configs, the fastest first, and what failed. A config that gives other bits than the op is no config."""
     arguments = case.make(dtype)
     ours = getattr(module(case), case.op)
     result = ours(*arguments)
-    moved = traffic(case, arguments, result)
-    works: dict[Any, Callable[[], Any]] = {None: lambda: ours(*arguments, out=result)}
+    works = {"copy": large_copy, OWN_CHOICE: lambda: ours(*arguments, out=result)}
     faults = []
-    for chosen in figures(case):
+    for value, warps in figures(case):
+        name = f"{case.tiles} {value} x {warps} warps"
         out = poisoned(result)
-        work = forced(case, arguments, out, chosen)
         try:
-            work()
+            forced(case, arguments, out, (value, warps))()
+            assert torch.equal(bits(out), bits(result)), "another result than the op's own choice"
         except Exception as error:  # noqa: BLE001 - a config may fail in any way; the report says how
-            faults.append(f"{case.name} {dtype} {chosen}: {type(error).__name__}: {error}".splitlines()[0])
+            faults.append(f"{case.name} {dtype} {name}: {type(error).__name__}: {error}".splitlines()[0])
             continue
-        if torch.equal(bits(out), bits(result)):
-            works[chosen] = forced(case, arguments, result, chosen)
-        else:
-            faults.append(f"{case.name} {dtype} {chosen}: another result than the op's own choice")
-    times = dict.fromkeys(("copy", *works), 1.0) if TINY else interleaved({"copy": large_copy, **works}, rounds=3)
-    limit = moved * times.pop("copy") / LARGE_COPY_BYTES
-    found = [Swept(chosen, spent, limit / spent) for chosen, spent in times.items()]
+        works[name] = forced(case, arguments, result, (value, warps))
+    times = dict.fromkeys(works, 1.0) if TINY else interleaved(works, rounds=3)
+    limit = traffic(case, arguments, result) * times.pop("copy") / LARGE_COPY_BYTES
+    found = [Swept(name, spent, limit / spent) for name, spent in times.items()]
     return sorted(found, key=lambda one_config: one_config.time), faults
 
 
+def sweep_lines(case: Case, dtype: torch.dtype, found: list[Swept]) -> list[tuple[str, ...]]:
+    """The five fastest configs and the op's own choice, as cells."""
+    best = [one_config for one_config in found if one_config.config != OWN_CHOICE][:5]
+    own = [one_config for one_config in found if one_config.config == OWN_CHOICE]
+    name = case.name, str(dtype).removeprefix("torch.")
+    return [(*name, one.config, f"{one.time:.1f}", f"{one.of_copy:.3f}") for one in (*best, *own)]
+
+
+def precompile_all(chosen: list[tuple[int, torch.dtype]]) -> None:
+    """Compiles all configs of the cases in several processes."""
+    start = time.monotonic()
+    jobs = [(p, d, tuple(figures(SWEPT[p])[part::4])) for p, d in chosen for part in range(4)]
+    workers = min(12, os.cpu_count() or 1)
+    with ProcessPoolExecutor(workers, mp_context=multiprocessing.get_context("spawn")) as pool:
+        list(pool.map(precompile, jobs))
+    print(f"compiled in {time.monotonic() - start:.0f} s", flush=True)
+
+
 def run_sweep(out: Path | None, only: str) -> bool:
-    chosen = [(place, dtype) for place, case in enumerate(SWEPT) for dtype in (BF16, F32) if only in case.name]
-    jobs = [(p, d, tuple(figures(SWEPT[p])[start::4])) for p, d in chosen for start in range(4)]
+    """Times every config of the swept cases, writes all and prints the best; whether none failed."""
+    chosen = [
+        (place, dtype) for place, case in enumerate(SWEPT) for dtype in (BF16, F32) if only in case.name
+    ]
     if not TINY:
-        start = time.monotonic()
-        workers = min(12, os.cpu_count() or 1)
-        with ProcessPoolExecutor(workers, mp_context=multiprocessing.get_context("spawn")) as pool:
-            list(pool.map(precompile, jobs))
-        print(f"compiled in {time.monotonic() - start:.0f} s", flush=True)
+        precompile_all(chosen)
     large_copy = copy_work(64 if TINY else LARGE_COPY_BYTES, DEVICE)
-    lines, faults, records = [], [], []
+    lines: list[tuple[str, ...]] = []
+    faults: list[str] = []
+    records = []
     for place, dtype in chosen:
         case = SWEPT[place]
         found, failed = sweep_case(case, dtype, large_copy)
         faults += failed
-        records.append({"case": case.name, "dtype": str(dtype), "field": case.tiles, "configs": [asdict(s) for s in found]})
-        own = next(one_config for one_config in found if one_config.figures is None)
-        shown = [one_config for one_config in found if one_config.figures is not None][:5]
-        for one_config in (*shown, own):
-            words = "own choice" if one_config.figures is None else f"{case.tiles} {one_config.figures[0]} x{one_config.figures[1]}"
-            name = str(dtype).removeprefix("torch.")
-            lines.append((case.name, name, words, f"{one_config.time:.1f}", f"{one_config.of_copy:.3f}"))
+        lines += sweep_lines(case, dtype, found)
+        configs = [asdict(one_config) for one_config in found]
+        records.append({"case": case.name, "dtype": str(dtype), "field": case.tiles, "configs": configs})
     if out is not None:
         write(out / "elementwise_sweep.json", json.dumps({"machine": machine(), "cases": records}) + "\n")
-    columns = ("op", "type", "config x warps", "time", "of copy")
-    print("\n".join([*(faults[:20]), text_table(columns, lines)]))
+    columns = ("op", "type", "config", "time", "of copy")
+    print("\n".join([f"{len(faults)} configs failed", *faults[:10], text_table(columns, lines)]))
     return not faults
 
 

@@ -24,11 +24,13 @@ import traceback
 from collections.abc import Callable, Iterator
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import asdict, dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 from xml.etree import ElementTree as ET
 
-os.environ.setdefault("TORCHINDUCTOR_COMPILE_THREADS", "1")  # one kernel at a time: a pool only costs its start
+# One kernel is compiled at a time: a pool of processes would only cost its start.
+os.environ.setdefault("TORCHINDUCTOR_COMPILE_THREADS", "1")
 
 import torch
 import triton
@@ -37,12 +39,14 @@ from torch import Tensor
 ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT))
 
+# ruff: noqa: E402
 from opgen.device.table import text_table
 from opgen.device.timing import machine
 
 DEVICE = "cuda"
 COLUMNS = 256  # of most tensors; a multiple of 16, so that rows are aligned
 Arguments = tuple[Any, ...]
+RANDOM = random.Random(20240229)  # noqa: S311 - shapes and seeds of calls
 
 
 class Skipped(Exception):  # noqa: N818 - it is no error
@@ -221,7 +225,9 @@ def check_compile_tensor_scalars(name: str) -> str:
 def check_compile_layout(name: str) -> str:
     """Transposed inputs."""
     turned = tuple(
-        value.transpose(0, 1).contiguous().transpose(0, 1) if isinstance(value, Tensor) and value.dim() > 1 else value
+        value.transpose(0, 1).contiguous().transpose(0, 1)
+        if isinstance(value, Tensor) and value.dim() > 1
+        else value
         for value in draw(name)
     )
     compiled_graphs(name, [turned], dynamic=False)
@@ -328,27 +334,38 @@ def expect_variants(name: str, calls: Iterator[Callable[[], Any]], most: int) ->
 def check_float_values() -> str:
     """Scalars that Triton would specialise on among them: 0, 1, 16, whole numbers, both zeros."""
     (x, _) = draw("swish")
-    values = [0.0, -0.0, 1.0, 16.0, 0, 1, 16, 2**20, float("inf"), *(random.uniform(-4, 4) for _ in range(91))]  # noqa: S311
-    return expect_variants("swish", (lambda v=v: op("swish")(x, v) for v in values), 1)
+    values = [
+        0.0,
+        -0.0,
+        1.0,
+        16.0,
+        0,
+        1,
+        16,
+        2**20,
+        float("inf"),
+        *(RANDOM.uniform(-4, 4) for _ in range(91)),
+    ]
+    return expect_variants("swish", (partial(op("swish"), x, v) for v in values), 1)
 
 
 def check_seed_values() -> str:
     """64-bit seeds, small and large ones."""
     (x, _, _) = draw("dropout")
     values = [0, 1, 16, -1, 2**31 - 1, 2**31, 2**32, -(2**63), 2**63 - 1]
-    values += [random.randrange(-(2**63), 2**63) for _ in range(91)]  # noqa: S311
-    return expect_variants("dropout", (lambda v=v: op("dropout")(x, 0.5, v) for v in values), 1)
+    values += [RANDOM.randrange(-(2**63), 2**63) for _ in range(91)]
+    return expect_variants("dropout", (partial(op("dropout"), x, 0.5, v) for v in values), 1)
 
 
 def shapes(count: int, row_step: int, columns: tuple[int, int, int]) -> Iterator[tuple[int, int]]:
     for _ in range(count):
-        yield row_step * random.randrange(2, 40), random.randrange(*columns)  # noqa: S311
+        yield row_step * RANDOM.randrange(2, 40), RANDOM.randrange(*columns)
 
 
 def calls_of_swish(found: Iterator[tuple[int, int]]) -> Iterator[Callable[[], Any]]:
     for rows, columns in found:
         x = torch.randn(rows, columns, device=DEVICE)
-        yield lambda x=x: op("swish")(x)
+        yield partial(op("swish"), x)
 
 
 def calls_of_bias(
@@ -360,10 +377,10 @@ def calls_of_bias(
         if turned:
             x = torch.randn(columns, rows, device=DEVICE).t()
         if step:
-            extra = step * random.randrange(1, 8)  # noqa: S311
+            extra = step * RANDOM.randrange(1, 8)
             x = torch.randn(rows, columns + extra, device=DEVICE)[:, :columns]
         bias = torch.randn(columns, device=DEVICE)
-        yield lambda a=x, b=bias, c=residual: op("bias_gelu_residual")(a, b, c)
+        yield partial(op(BIAS), x, bias, residual)
 
 
 BIAS = "bias_gelu_residual"
@@ -403,24 +420,39 @@ def check_backward(name: str) -> str:
         for value in draw(name)
     ]
     for function in (op(name), torch.compile(op(name), fullgraph=True)):
-        torch.compiler.reset()
-        try:
-            result = function(*needing)
-            result.backward(torch.ones_like(result))
-        except RuntimeError as error:
-            assert name in str(error), f"the message does not name the op: {error}"
-            assert "backward" in str(error), f"the message does not speak of a backward: {error}"
-        else:
-            grads = [value.grad is not None for value in needing if isinstance(value, Tensor)]
-            raise AssertionError(f"the backward did not raise; gradients: {grads}")
+        message = error_of_backward(function, needing)
+        grads = [value.grad is not None for value in needing if isinstance(value, Tensor)]
+        assert message is not None, f"the backward did not raise; inputs with gradients: {grads}"
+        assert name in message, f"the message does not name the op: {message}"
+        assert "backward" in message, f"the message does not speak of a backward: {message}"
     return ""
+
+
+def error_of_backward(function: Callable[..., Tensor], arguments: list[Any]) -> str | None:
+    """What a call with its backward raises, or None."""
+    torch.compiler.reset()
+    try:
+        result = function(*arguments)
+        result.backward(torch.ones_like(result))
+    except RuntimeError as error:
+        return str(error)
+    return None
 
 
 def check_behaviour(paths: list[str], limit: int) -> str:
     """The tests of the ops, on the GPU, in a process of their own."""
     with tempfile.TemporaryDirectory() as folder:
         record = Path(folder) / "record.xml"
-        command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "--tb=short", f"--junitxml={record}"]
+        command = [
+            sys.executable,
+            "-m",
+            "pytest",
+            "-q",
+            "-p",
+            "no:cacheprovider",
+            "--tb=short",
+            f"--junitxml={record}",
+        ]
         command += ["-n", "8"] if importlib.util.find_spec("xdist") else []
         log = Path(folder) / "log"
         with log.open("w", encoding="utf-8") as stream:
@@ -428,7 +460,9 @@ def check_behaviour(paths: list[str], limit: int) -> str:
         suites = list(ET.parse(record).getroot().iter("testsuite")) if record.exists() else []  # noqa: S314
         names = ("tests", "failures", "errors", "skipped")
         total, failures, errors, skipped = (sum(int(s.get(key, "0")) for s in suites) for key in names)
-        remark = f"{total - failures - errors - skipped} passed, {failures + errors} failed, {skipped} skipped"
+        remark = (
+            f"{total - failures - errors - skipped} passed, {failures + errors} failed, {skipped} skipped"
+        )
         tail = "\n".join(log.read_text(encoding="utf-8").splitlines()[-60:])
     assert code == 0, f"{remark} (exit code {code})\n{tail}"
     return remark
@@ -439,7 +473,13 @@ def run_within(limit: int, command: list[str], log: Any) -> int:
     environment = {key: value for key, value in os.environ.items() if key != "TRITON_INTERPRET"}
     try:
         done = subprocess.run(  # noqa: S603
-            command, cwd=ROOT, env=environment, stdout=log, stderr=subprocess.STDOUT, timeout=limit, check=False
+            command,
+            cwd=ROOT,
+            env=environment,
+            stdout=log,
+            stderr=subprocess.STDOUT,
+            timeout=limit,
+            check=False,
         )
     except subprocess.TimeoutExpired:
         return 124
@@ -481,20 +521,21 @@ def checks_of(name: str, chosen: list[str], device: str) -> list[Outcome]:
     globals()["DEVICE"] = device
     torch.manual_seed(20240229)
     return [
-        outcome(group, name, lambda check=check: check(name))
-        for group, check in OF_EVERY_OP.items()
-        if group in chosen
+        outcome(group, name, partial(check, name)) for group, check in OF_EVERY_OP.items() if group in chosen
     ]
 
 
 def checks_of_package(options: argparse.Namespace) -> dict[str, dict[str, Callable[[], str]]]:
     """The checks that are not of one op, by group and item."""
-    variants_: dict[str, Callable[[], str]] = {"100 floats": check_float_values, "100 seeds": check_seed_values}
+    counts: dict[str, Callable[[], str]] = {
+        "100 floats": check_float_values,
+        "100 seeds": check_seed_values,
+    }
     for item, (name, calls, most) in SHAPE_CHECKS.items():
-        variants_[item] = lambda n=name, c=calls, m=most: expect_variants(n, c(), m)
+        counts[item] = partial(expect_variants, name, calls(), most)
     return {
         "table": {"all ops": check_table},
-        "variants": variants_,
+        "variants": counts,
         "tests": {"behaviour": lambda: check_behaviour(options.tests, options.limit)},
     }
 
@@ -533,7 +574,10 @@ def outcome(group: str, item: str, check: Callable[[], str]) -> Outcome:
         state, remark = "skipped", str(reason)
     except Exception as error:  # noqa: BLE001 - whatever a check raises is its outcome
         place = traceback.extract_tb(error.__traceback__)[-1]
-        state, remark = "failed", f"{type(error).__name__}: {error} [{Path(place.filename).name}:{place.lineno}]"
+        state, remark = (
+            "failed",
+            f"{type(error).__name__}: {error} [{Path(place.filename).name}:{place.lineno}]",
+        )
     return Outcome(group, item, state, remark, round(time.monotonic() - start, 1))
 
 
@@ -548,7 +592,9 @@ def failures(outcomes: list[Outcome]) -> dict[tuple[str, str], list[str]]:
 
 def report(outcomes: list[Outcome]) -> str:
     """Failures in a few lines each, remarks of the counts, then the table of groups."""
-    lines = [f"FAILED {group}: {', '.join(items)}: {text}" for (group, text), items in failures(outcomes).items()]
+    lines = [
+        f"FAILED {group}: {', '.join(items)}: {text}" for (group, text), items in failures(outcomes).items()
+    ]
     lines += [
         f"{found.group} / {found.item}: {found.remark}"
         for found in outcomes
@@ -579,7 +625,6 @@ def main() -> int:
         parser.error("a GPU is needed, and PyTorch sees none")
     globals()["DEVICE"] = options.device
     torch.manual_seed(20240229)
-    random.seed(20240229)
     outcomes = []
     for found in run_all(options):
         outcomes.append(found)

@@ -115,7 +115,7 @@ def _row_offsets(at, strides, KIND: tl.constexpr, RANK: tl.constexpr, SCALE: tl.
 
 
 @triton.jit
-def mask(row_mask, col_mask, LAYOUT: tl.constexpr):
+def mask_of(row_mask, col_mask, LAYOUT: tl.constexpr):
     """Which offsets of a tensor are inside the space, in the shape that `offsets` gives them."""
     KIND: tl.constexpr = LAYOUT & 7
     if KIND == ZERO_ROWS:

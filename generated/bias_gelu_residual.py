@@ -11,13 +11,14 @@ import triton
 import triton.language as tl
 
 from . import _runtime as rt
+from ._runtime import coordinates, mask_of, offsets, sigmoid, tile
 
 
 @triton.jit
 def _bias_gelu_residual_formula(x, bias, residual):
     """`y` of bias_gelu_residual for one tile, in the types that it computes in."""
     t0 = x + bias
-    y = t0 * rt.sigmoid(t0 * (1.5957691216057308 + 0.07135481627260025 * (t0 * t0))) + residual
+    y = t0 * sigmoid(t0 * (1.5957691216057308 + 0.07135481627260025 * (t0 * t0))) + residual
     return y
 
 
@@ -52,25 +53,25 @@ def _bias_gelu_residual_strided(
     ROWS: tl.constexpr, COLUMNS: tl.constexpr,
 ):  # fmt: skip
     """Tensors of any strides, read in place: tiles of rows and columns over up to six dims."""
-    rows, cols, row_mask, col_mask = rt.tile(n_rows, n_cols, UNIT, WIDE, ROWS, COLUMNS)
+    rows, cols, row_mask, col_mask = tile(n_rows, n_cols, UNIT, WIDE, ROWS, COLUMNS)
     mask = row_mask & col_mask
-    at = rt.coordinates(rows, cols, n1, n2, n3, n4, RANK, UNIT)
-    y_at = rt.offsets(at, (y_s0, y_s1, y_s2, y_s3, y_s4, y_s5), y_layout, RANK, UNIT)
-    x_at = rt.offsets(at, (x_s0, x_s1, x_s2, x_s3, x_s4, x_s5), x_layout, RANK, UNIT)
-    bias_at = rt.offsets(
+    at = coordinates(rows, cols, n1, n2, n3, n4, RANK, UNIT)
+    y_at = offsets(at, (y_s0, y_s1, y_s2, y_s3, y_s4, y_s5), y_layout, RANK, UNIT)
+    x_at = offsets(at, (x_s0, x_s1, x_s2, x_s3, x_s4, x_s5), x_layout, RANK, UNIT)
+    bias_at = offsets(
         at, (bias_s0, bias_s1, bias_s2, bias_s3, bias_s4, bias_s5), bias_layout, RANK, UNIT
     )
-    residual_at = rt.offsets(
+    residual_at = offsets(
         at,
         (residual_s0, residual_s1, residual_s2, residual_s3, residual_s4, residual_s5),
         residual_layout,
         RANK,
         UNIT,
     )
-    x = tl.load(x_ptr + x_at, mask=rt.mask(row_mask, col_mask, x_layout)).to(tl.float32)
-    bias = tl.load(bias_ptr + bias_at, mask=rt.mask(row_mask, col_mask, bias_layout)).to(tl.float32)
+    x = tl.load(x_ptr + x_at, mask=mask_of(row_mask, col_mask, x_layout)).to(tl.float32)
+    bias = tl.load(bias_ptr + bias_at, mask=mask_of(row_mask, col_mask, bias_layout)).to(tl.float32)
     residual = tl.load(
-        residual_ptr + residual_at, mask=rt.mask(row_mask, col_mask, residual_layout)
+        residual_ptr + residual_at, mask=mask_of(row_mask, col_mask, residual_layout)
     ).to(tl.float32)
     y = _bias_gelu_residual_formula(x, bias, residual)
     tl.store(y_ptr + y_at, y.to(y_ptr.dtype.element_ty), mask=mask)

@@ -14,12 +14,13 @@ import triton
 import triton.language as tl
 
 from . import _runtime as rt
+from ._runtime import coordinates, div, mask_of, offsets, scalar, scalar64, tile, uniform
 
 
 @triton.jit
 def _dropout_formula(x, seed, index_all, p):
     """`y` of dropout for one tile, in the types that it computes in."""
-    y = tl.where(rt.uniform(seed, index_all) < p, 0.0, rt.div(x, 1.0 - p))
+    y = tl.where(uniform(seed, index_all) < p, 0.0, div(x, 1.0 - p))
     return y
 
 
@@ -34,7 +35,7 @@ def _dropout_dense(x_ptr, y_ptr, p, seed, seed_low, numel, WIDE: tl.constexpr, B
     index_all = at
     x = tl.load(x_ptr + at, mask=mask).to(tl.float32)
     y = _dropout_formula(
-        x, rt.scalar64(seed, seed_low, tl.int64), index_all.to(tl.int64), rt.scalar(p, tl.float32)
+        x, scalar64(seed, seed_low, tl.int64), index_all.to(tl.int64), scalar(p, tl.float32)
     )
     tl.store(y_ptr + at, y.to(y_ptr.dtype.element_ty), mask=mask)
 
@@ -51,21 +52,21 @@ def _dropout_strided(
     ROWS: tl.constexpr, COLUMNS: tl.constexpr,
 ):  # fmt: skip
     """Tensors of any strides, read in place: tiles of rows and columns over up to six dims."""
-    rows, cols, row_mask, col_mask = rt.tile(n_rows, n_cols, UNIT, WIDE, ROWS, COLUMNS)
+    rows, cols, row_mask, col_mask = tile(n_rows, n_cols, UNIT, WIDE, ROWS, COLUMNS)
     mask = row_mask & col_mask
-    at = rt.coordinates(rows, cols, n1, n2, n3, n4, RANK, UNIT)
-    y_at = rt.offsets(at, (y_s0, y_s1, y_s2, y_s3, y_s4, y_s5), y_layout, RANK, UNIT)
-    index_all = rt.offsets(
+    at = coordinates(rows, cols, n1, n2, n3, n4, RANK, UNIT)
+    y_at = offsets(at, (y_s0, y_s1, y_s2, y_s3, y_s4, y_s5), y_layout, RANK, UNIT)
+    index_all = offsets(
         at,
         (index_all_s0, index_all_s1, index_all_s2, index_all_s3, index_all_s4, index_all_s5),
         index_all_layout,
         RANK,
         UNIT,
     )
-    x_at = rt.offsets(at, (x_s0, x_s1, x_s2, x_s3, x_s4, x_s5), x_layout, RANK, UNIT)
-    x = tl.load(x_ptr + x_at, mask=rt.mask(row_mask, col_mask, x_layout)).to(tl.float32)
+    x_at = offsets(at, (x_s0, x_s1, x_s2, x_s3, x_s4, x_s5), x_layout, RANK, UNIT)
+    x = tl.load(x_ptr + x_at, mask=mask_of(row_mask, col_mask, x_layout)).to(tl.float32)
     y = _dropout_formula(
-        x, rt.scalar64(seed, seed_low, tl.int64), index_all.to(tl.int64), rt.scalar(p, tl.float32)
+        x, scalar64(seed, seed_low, tl.int64), index_all.to(tl.int64), scalar(p, tl.float32)
     )
     tl.store(y_ptr + y_at, y.to(y_ptr.dtype.element_ty), mask=mask)
 

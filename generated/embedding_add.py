@@ -14,6 +14,7 @@ import triton
 import triton.language as tl
 
 from . import _runtime as rt
+from ._runtime import coordinates, inside, mask_of, offsets, step, tile
 
 
 @triton.jit
@@ -31,14 +32,14 @@ def _embedding_add_formula(
     position_table_P_size,
 ):
     """`y` of embedding_add for one tile, in the types that it computes in."""
-    inside0 = mask & rt.inside(ids, token_table_V_size)
-    inside1 = mask & rt.inside(positions, position_table_P_size)
+    inside0 = mask & inside(ids, token_table_V_size)
+    inside1 = mask & inside(positions, position_table_P_size)
     y = tl.load(
-        token_table_ptr + token_table_base_at + rt.step(ids, token_table_V_stride),
+        token_table_ptr + token_table_base_at + step(ids, token_table_V_stride),
         mask=inside0,
         other=0,
     ).to(tl.float32) + tl.load(
-        position_table_ptr + position_table_base_at + rt.step(positions, position_table_P_stride),
+        position_table_ptr + position_table_base_at + step(positions, position_table_P_stride),
         mask=inside1,
         other=0,
     ).to(
@@ -106,14 +107,12 @@ def _embedding_add_strided(
     ROWS: tl.constexpr, COLUMNS: tl.constexpr,
 ):  # fmt: skip
     """Tensors of any strides, read in place: tiles of rows and columns over up to six dims."""
-    rows, cols, row_mask, col_mask = rt.tile(n_rows, n_cols, UNIT, WIDE, ROWS, COLUMNS)
+    rows, cols, row_mask, col_mask = tile(n_rows, n_cols, UNIT, WIDE, ROWS, COLUMNS)
     mask = row_mask & col_mask
-    at = rt.coordinates(rows, cols, n1, n2, n3, n4, RANK, UNIT)
-    y_at = rt.offsets(at, (y_s0, y_s1, y_s2, y_s3, y_s4, y_s5), y_layout, RANK, UNIT)
-    ids_at = rt.offsets(
-        at, (ids_s0, ids_s1, ids_s2, ids_s3, ids_s4, ids_s5), ids_layout, RANK, UNIT
-    )
-    token_table_base_at = rt.offsets(
+    at = coordinates(rows, cols, n1, n2, n3, n4, RANK, UNIT)
+    y_at = offsets(at, (y_s0, y_s1, y_s2, y_s3, y_s4, y_s5), y_layout, RANK, UNIT)
+    ids_at = offsets(at, (ids_s0, ids_s1, ids_s2, ids_s3, ids_s4, ids_s5), ids_layout, RANK, UNIT)
+    token_table_base_at = offsets(
         at,
         (
             token_table_base_s0,
@@ -127,14 +126,14 @@ def _embedding_add_strided(
         RANK,
         UNIT,
     )
-    positions_at = rt.offsets(
+    positions_at = offsets(
         at,
         (positions_s0, positions_s1, positions_s2, positions_s3, positions_s4, positions_s5),
         positions_layout,
         RANK,
         UNIT,
     )
-    position_table_base_at = rt.offsets(
+    position_table_base_at = offsets(
         at,
         (
             position_table_base_s0,
@@ -148,9 +147,9 @@ def _embedding_add_strided(
         RANK,
         UNIT,
     )
-    ids = tl.load(ids_ptr + ids_at, mask=rt.mask(row_mask, col_mask, ids_layout))
+    ids = tl.load(ids_ptr + ids_at, mask=mask_of(row_mask, col_mask, ids_layout))
     positions = tl.load(
-        positions_ptr + positions_at, mask=rt.mask(row_mask, col_mask, positions_layout)
+        positions_ptr + positions_at, mask=mask_of(row_mask, col_mask, positions_layout)
     )
     y = _embedding_add_formula(
         ids,

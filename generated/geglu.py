@@ -11,12 +11,13 @@ import triton
 import triton.language as tl
 
 from . import _runtime as rt
+from ._runtime import coordinates, erfc, mask_of, offsets, tile
 
 
 @triton.jit
 def _geglu_formula(a, b):
     """`y` of geglu for one tile, in the types that it computes in."""
-    y = a * (0.5 * rt.erfc(-0.7071067811865476 * a)) * b
+    y = a * (0.5 * erfc(-0.7071067811865476 * a)) * b
     return y
 
 
@@ -46,14 +47,14 @@ def _geglu_strided(
     ROWS: tl.constexpr, COLUMNS: tl.constexpr,
 ):  # fmt: skip
     """Tensors of any strides, read in place: tiles of rows and columns over up to six dims."""
-    rows, cols, row_mask, col_mask = rt.tile(n_rows, n_cols, UNIT, WIDE, ROWS, COLUMNS)
+    rows, cols, row_mask, col_mask = tile(n_rows, n_cols, UNIT, WIDE, ROWS, COLUMNS)
     mask = row_mask & col_mask
-    at = rt.coordinates(rows, cols, n1, n2, n3, n4, RANK, UNIT)
-    y_at = rt.offsets(at, (y_s0, y_s1, y_s2, y_s3, y_s4, y_s5), y_layout, RANK, UNIT)
-    a_at = rt.offsets(at, (a_s0, a_s1, a_s2, a_s3, a_s4, a_s5), a_layout, RANK, UNIT)
-    b_at = rt.offsets(at, (b_s0, b_s1, b_s2, b_s3, b_s4, b_s5), b_layout, RANK, UNIT)
-    a = tl.load(a_ptr + a_at, mask=rt.mask(row_mask, col_mask, a_layout)).to(tl.float32)
-    b = tl.load(b_ptr + b_at, mask=rt.mask(row_mask, col_mask, b_layout)).to(tl.float32)
+    at = coordinates(rows, cols, n1, n2, n3, n4, RANK, UNIT)
+    y_at = offsets(at, (y_s0, y_s1, y_s2, y_s3, y_s4, y_s5), y_layout, RANK, UNIT)
+    a_at = offsets(at, (a_s0, a_s1, a_s2, a_s3, a_s4, a_s5), a_layout, RANK, UNIT)
+    b_at = offsets(at, (b_s0, b_s1, b_s2, b_s3, b_s4, b_s5), b_layout, RANK, UNIT)
+    a = tl.load(a_ptr + a_at, mask=mask_of(row_mask, col_mask, a_layout)).to(tl.float32)
+    b = tl.load(b_ptr + b_at, mask=mask_of(row_mask, col_mask, b_layout)).to(tl.float32)
     y = _geglu_formula(a, b)
     tl.store(y_ptr + y_at, y.to(y_ptr.dtype.element_ty), mask=mask)
 

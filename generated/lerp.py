@@ -11,6 +11,7 @@ import triton
 import triton.language as tl
 
 from . import _runtime as rt
+from ._runtime import coordinates, mask_of, offsets, scalar, tile
 
 
 @triton.jit
@@ -31,7 +32,7 @@ def _lerp_dense(start_ptr, end_ptr, y_ptr, weight, numel, WIDE: tl.constexpr, BL
     mask = at < numel
     start = tl.load(start_ptr + at, mask=mask).to(tl.float32)
     end = tl.load(end_ptr + at, mask=mask).to(tl.float32)
-    y = _lerp_formula(start, end, rt.scalar(weight, tl.float32))
+    y = _lerp_formula(start, end, scalar(weight, tl.float32))
     tl.store(y_ptr + at, y.to(y_ptr.dtype.element_ty), mask=mask)
 
 
@@ -47,21 +48,19 @@ def _lerp_strided(
     ROWS: tl.constexpr, COLUMNS: tl.constexpr,
 ):  # fmt: skip
     """Tensors of any strides, read in place: tiles of rows and columns over up to six dims."""
-    rows, cols, row_mask, col_mask = rt.tile(n_rows, n_cols, UNIT, WIDE, ROWS, COLUMNS)
+    rows, cols, row_mask, col_mask = tile(n_rows, n_cols, UNIT, WIDE, ROWS, COLUMNS)
     mask = row_mask & col_mask
-    at = rt.coordinates(rows, cols, n1, n2, n3, n4, RANK, UNIT)
-    y_at = rt.offsets(at, (y_s0, y_s1, y_s2, y_s3, y_s4, y_s5), y_layout, RANK, UNIT)
-    start_at = rt.offsets(
+    at = coordinates(rows, cols, n1, n2, n3, n4, RANK, UNIT)
+    y_at = offsets(at, (y_s0, y_s1, y_s2, y_s3, y_s4, y_s5), y_layout, RANK, UNIT)
+    start_at = offsets(
         at, (start_s0, start_s1, start_s2, start_s3, start_s4, start_s5), start_layout, RANK, UNIT
     )
-    end_at = rt.offsets(
-        at, (end_s0, end_s1, end_s2, end_s3, end_s4, end_s5), end_layout, RANK, UNIT
-    )
-    start = tl.load(start_ptr + start_at, mask=rt.mask(row_mask, col_mask, start_layout)).to(
+    end_at = offsets(at, (end_s0, end_s1, end_s2, end_s3, end_s4, end_s5), end_layout, RANK, UNIT)
+    start = tl.load(start_ptr + start_at, mask=mask_of(row_mask, col_mask, start_layout)).to(
         tl.float32
     )
-    end = tl.load(end_ptr + end_at, mask=rt.mask(row_mask, col_mask, end_layout)).to(tl.float32)
-    y = _lerp_formula(start, end, rt.scalar(weight, tl.float32))
+    end = tl.load(end_ptr + end_at, mask=mask_of(row_mask, col_mask, end_layout)).to(tl.float32)
+    y = _lerp_formula(start, end, scalar(weight, tl.float32))
     tl.store(y_ptr + y_at, y.to(y_ptr.dtype.element_ty), mask=mask)
 
 

@@ -11,6 +11,7 @@ import triton
 import triton.language as tl
 
 from . import _runtime as rt
+from ._runtime import coordinates, mask_of, offsets, scalar, tile
 
 
 @triton.jit
@@ -32,9 +33,7 @@ def _masked_fill_scale_dense(
     mask = at < numel
     x = tl.load(x_ptr + at, mask=mask).to(tl.float32)
     mask_ = tl.load(mask_ptr + at, mask=mask)
-    y = _masked_fill_scale_formula(
-        x, mask_, rt.scalar(value, tl.float32), rt.scalar(scale, tl.float32)
-    )
+    y = _masked_fill_scale_formula(x, mask_, scalar(value, tl.float32), scalar(scale, tl.float32))
     tl.store(y_ptr + at, y.to(y_ptr.dtype.element_ty), mask=mask)
 
 
@@ -50,19 +49,17 @@ def _masked_fill_scale_strided(
     ROWS: tl.constexpr, COLUMNS: tl.constexpr,
 ):  # fmt: skip
     """Tensors of any strides, read in place: tiles of rows and columns over up to six dims."""
-    rows, cols, row_mask, col_mask = rt.tile(n_rows, n_cols, UNIT, WIDE, ROWS, COLUMNS)
+    rows, cols, row_mask, col_mask = tile(n_rows, n_cols, UNIT, WIDE, ROWS, COLUMNS)
     mask = row_mask & col_mask
-    at = rt.coordinates(rows, cols, n1, n2, n3, n4, RANK, UNIT)
-    y_at = rt.offsets(at, (y_s0, y_s1, y_s2, y_s3, y_s4, y_s5), y_layout, RANK, UNIT)
-    mask_at = rt.offsets(
+    at = coordinates(rows, cols, n1, n2, n3, n4, RANK, UNIT)
+    y_at = offsets(at, (y_s0, y_s1, y_s2, y_s3, y_s4, y_s5), y_layout, RANK, UNIT)
+    mask_at = offsets(
         at, (mask_s0, mask_s1, mask_s2, mask_s3, mask_s4, mask_s5), mask_layout, RANK, UNIT
     )
-    x_at = rt.offsets(at, (x_s0, x_s1, x_s2, x_s3, x_s4, x_s5), x_layout, RANK, UNIT)
-    x = tl.load(x_ptr + x_at, mask=rt.mask(row_mask, col_mask, x_layout)).to(tl.float32)
-    mask_ = tl.load(mask_ptr + mask_at, mask=rt.mask(row_mask, col_mask, mask_layout))
-    y = _masked_fill_scale_formula(
-        x, mask_, rt.scalar(value, tl.float32), rt.scalar(scale, tl.float32)
-    )
+    x_at = offsets(at, (x_s0, x_s1, x_s2, x_s3, x_s4, x_s5), x_layout, RANK, UNIT)
+    x = tl.load(x_ptr + x_at, mask=mask_of(row_mask, col_mask, x_layout)).to(tl.float32)
+    mask_ = tl.load(mask_ptr + mask_at, mask=mask_of(row_mask, col_mask, mask_layout))
+    y = _masked_fill_scale_formula(x, mask_, scalar(value, tl.float32), scalar(scale, tl.float32))
     tl.store(y_ptr + y_at, y.to(y_ptr.dtype.element_ty), mask=mask)
 
 

@@ -11,13 +11,14 @@ import triton
 import triton.language as tl
 
 from . import _runtime as rt
+from ._runtime import coordinates, exp, log1p, mask_of, neg, offsets, tanh, tile
 
 
 @triton.jit
 def _mish_formula(x):
     """`y` of mish for one tile, in the types that it computes in."""
     t0 = x > 0.0
-    y = x * rt.tanh(tl.where(t0, x, 0.0) + rt.log1p(rt.exp(tl.where(t0, rt.neg(x), x))))
+    y = x * tanh(tl.where(t0, x, 0.0) + log1p(exp(tl.where(t0, neg(x), x))))
     return y
 
 
@@ -45,12 +46,12 @@ def _mish_strided(
     ROWS: tl.constexpr, COLUMNS: tl.constexpr,
 ):  # fmt: skip
     """Tensors of any strides, read in place: tiles of rows and columns over up to six dims."""
-    rows, cols, row_mask, col_mask = rt.tile(n_rows, n_cols, UNIT, WIDE, ROWS, COLUMNS)
+    rows, cols, row_mask, col_mask = tile(n_rows, n_cols, UNIT, WIDE, ROWS, COLUMNS)
     mask = row_mask & col_mask
-    at = rt.coordinates(rows, cols, n1, n2, n3, n4, RANK, UNIT)
-    y_at = rt.offsets(at, (y_s0, y_s1, y_s2, y_s3, y_s4, y_s5), y_layout, RANK, UNIT)
-    x_at = rt.offsets(at, (x_s0, x_s1, x_s2, x_s3, x_s4, x_s5), x_layout, RANK, UNIT)
-    x = tl.load(x_ptr + x_at, mask=rt.mask(row_mask, col_mask, x_layout)).to(tl.float32)
+    at = coordinates(rows, cols, n1, n2, n3, n4, RANK, UNIT)
+    y_at = offsets(at, (y_s0, y_s1, y_s2, y_s3, y_s4, y_s5), y_layout, RANK, UNIT)
+    x_at = offsets(at, (x_s0, x_s1, x_s2, x_s3, x_s4, x_s5), x_layout, RANK, UNIT)
+    x = tl.load(x_ptr + x_at, mask=mask_of(row_mask, col_mask, x_layout)).to(tl.float32)
     y = _mish_formula(x)
     tl.store(y_ptr + y_at, y.to(y_ptr.dtype.element_ty), mask=mask)
 

@@ -13,12 +13,13 @@ import triton
 import triton.language as tl
 
 from . import _runtime as rt
+from ._runtime import coordinates, div, encode_f8e4m3, mask_of, offsets, round_to, scalar, tile
 
 
 @triton.jit
 def _quantise_fp8_formula(x, scale):
     """`y` of quantise_fp8 for one tile, in the types that it computes in."""
-    y = rt.round_to(rt.div(x, scale), tl.float8e4nv)
+    y = round_to(div(x, scale), tl.float8e4nv)
     return y
 
 
@@ -31,8 +32,8 @@ def _quantise_fp8_dense(x_ptr, y_ptr, scale, numel, WIDE: tl.constexpr, BLOCK: t
     at = program * BLOCK + tl.arange(0, BLOCK)
     mask = at < numel
     x = tl.load(x_ptr + at, mask=mask).to(tl.float32)
-    y = _quantise_fp8_formula(x, rt.scalar(scale, tl.float32))
-    tl.store(y_ptr + at, rt.encode_f8e4m3(y), mask=mask)
+    y = _quantise_fp8_formula(x, scalar(scale, tl.float32))
+    tl.store(y_ptr + at, encode_f8e4m3(y), mask=mask)
 
 
 @triton.jit(do_not_specialize=range(2, 21))
@@ -46,14 +47,14 @@ def _quantise_fp8_strided(
     ROWS: tl.constexpr, COLUMNS: tl.constexpr,
 ):  # fmt: skip
     """Tensors of any strides, read in place: tiles of rows and columns over up to six dims."""
-    rows, cols, row_mask, col_mask = rt.tile(n_rows, n_cols, UNIT, WIDE, ROWS, COLUMNS)
+    rows, cols, row_mask, col_mask = tile(n_rows, n_cols, UNIT, WIDE, ROWS, COLUMNS)
     mask = row_mask & col_mask
-    at = rt.coordinates(rows, cols, n1, n2, n3, n4, RANK, UNIT)
-    y_at = rt.offsets(at, (y_s0, y_s1, y_s2, y_s3, y_s4, y_s5), y_layout, RANK, UNIT)
-    x_at = rt.offsets(at, (x_s0, x_s1, x_s2, x_s3, x_s4, x_s5), x_layout, RANK, UNIT)
-    x = tl.load(x_ptr + x_at, mask=rt.mask(row_mask, col_mask, x_layout)).to(tl.float32)
-    y = _quantise_fp8_formula(x, rt.scalar(scale, tl.float32))
-    tl.store(y_ptr + y_at, rt.encode_f8e4m3(y), mask=mask)
+    at = coordinates(rows, cols, n1, n2, n3, n4, RANK, UNIT)
+    y_at = offsets(at, (y_s0, y_s1, y_s2, y_s3, y_s4, y_s5), y_layout, RANK, UNIT)
+    x_at = offsets(at, (x_s0, x_s1, x_s2, x_s3, x_s4, x_s5), x_layout, RANK, UNIT)
+    x = tl.load(x_ptr + x_at, mask=mask_of(row_mask, col_mask, x_layout)).to(tl.float32)
+    y = _quantise_fp8_formula(x, scalar(scale, tl.float32))
+    tl.store(y_ptr + y_at, encode_f8e4m3(y), mask=mask)
 
 
 def _launch_quantise_fp8(via, launch, sizes, x, scale, y):

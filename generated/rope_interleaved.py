@@ -14,17 +14,18 @@ import triton
 import triton.language as tl
 
 from . import _runtime as rt
+from ._runtime import coordinates, inside, mask_of, neg, offsets, step, tile
 
 
 @triton.jit
-def _rope_interleaved_formula(x, cos, sin, index_D, x_ptr, mask, x_base_at, x_D_stride, x_D_size):
+def _rope_interleaved_formula(x, cos_, sin_, index_D, x_ptr, mask, x_base_at, x_D_stride, x_D_size):
     """`y` of rope_interleaved for one tile, in the types that it computes in."""
     position0 = index_D ^ 1
-    inside0 = mask & rt.inside(position0, x_D_size)
-    other = tl.load(x_ptr + x_base_at + rt.step(position0, x_D_stride), mask=inside0, other=0).to(
+    inside0 = mask & inside(position0, x_D_size)
+    other = tl.load(x_ptr + x_base_at + step(position0, x_D_stride), mask=inside0, other=0).to(
         tl.float32
     )
-    y = x * cos + tl.where(index_D & 1 == 0, rt.neg(other), other) * sin
+    y = x * cos_ + tl.where(index_D & 1 == 0, neg(other), other) * sin_
     return y
 
 
@@ -49,10 +50,10 @@ def _rope_interleaved_dense(
     index_D = at
     x_base_at = at
     x = tl.load(x_ptr + at, mask=mask).to(tl.float32)
-    cos = tl.load(cos_ptr + at, mask=mask).to(tl.float32)
-    sin = tl.load(sin_ptr + at, mask=mask).to(tl.float32)
+    cos_ = tl.load(cos_ptr + at, mask=mask).to(tl.float32)
+    sin_ = tl.load(sin_ptr + at, mask=mask).to(tl.float32)
     y = _rope_interleaved_formula(
-        x, cos, sin, index_D.to(tl.int64), x_ptr, mask, x_base_at, x_D_stride, x_D_size
+        x, cos_, sin_, index_D.to(tl.int64), x_ptr, mask, x_base_at, x_D_stride, x_D_size
     )
     tl.store(y_ptr + at, y.to(y_ptr.dtype.element_ty), mask=mask)
 
@@ -74,36 +75,32 @@ def _rope_interleaved_strided(
     ROWS: tl.constexpr, COLUMNS: tl.constexpr,
 ):  # fmt: skip
     """Tensors of any strides, read in place: tiles of rows and columns over up to six dims."""
-    rows, cols, row_mask, col_mask = rt.tile(n_rows, n_cols, UNIT, WIDE, ROWS, COLUMNS)
+    rows, cols, row_mask, col_mask = tile(n_rows, n_cols, UNIT, WIDE, ROWS, COLUMNS)
     mask = row_mask & col_mask
-    at = rt.coordinates(rows, cols, n1, n2, n3, n4, RANK, UNIT)
-    y_at = rt.offsets(at, (y_s0, y_s1, y_s2, y_s3, y_s4, y_s5), y_layout, RANK, UNIT)
-    index_D = rt.offsets(
+    at = coordinates(rows, cols, n1, n2, n3, n4, RANK, UNIT)
+    y_at = offsets(at, (y_s0, y_s1, y_s2, y_s3, y_s4, y_s5), y_layout, RANK, UNIT)
+    index_D = offsets(
         at,
         (index_D_s0, index_D_s1, index_D_s2, index_D_s3, index_D_s4, index_D_s5),
         index_D_layout,
         RANK,
         UNIT,
     )
-    x_base_at = rt.offsets(
+    x_base_at = offsets(
         at,
         (x_base_s0, x_base_s1, x_base_s2, x_base_s3, x_base_s4, x_base_s5),
         x_base_layout,
         RANK,
         UNIT,
     )
-    x_at = rt.offsets(at, (x_s0, x_s1, x_s2, x_s3, x_s4, x_s5), x_layout, RANK, UNIT)
-    cos_at = rt.offsets(
-        at, (cos_s0, cos_s1, cos_s2, cos_s3, cos_s4, cos_s5), cos_layout, RANK, UNIT
-    )
-    sin_at = rt.offsets(
-        at, (sin_s0, sin_s1, sin_s2, sin_s3, sin_s4, sin_s5), sin_layout, RANK, UNIT
-    )
-    x = tl.load(x_ptr + x_at, mask=rt.mask(row_mask, col_mask, x_layout)).to(tl.float32)
-    cos = tl.load(cos_ptr + cos_at, mask=rt.mask(row_mask, col_mask, cos_layout)).to(tl.float32)
-    sin = tl.load(sin_ptr + sin_at, mask=rt.mask(row_mask, col_mask, sin_layout)).to(tl.float32)
+    x_at = offsets(at, (x_s0, x_s1, x_s2, x_s3, x_s4, x_s5), x_layout, RANK, UNIT)
+    cos_at = offsets(at, (cos_s0, cos_s1, cos_s2, cos_s3, cos_s4, cos_s5), cos_layout, RANK, UNIT)
+    sin_at = offsets(at, (sin_s0, sin_s1, sin_s2, sin_s3, sin_s4, sin_s5), sin_layout, RANK, UNIT)
+    x = tl.load(x_ptr + x_at, mask=mask_of(row_mask, col_mask, x_layout)).to(tl.float32)
+    cos_ = tl.load(cos_ptr + cos_at, mask=mask_of(row_mask, col_mask, cos_layout)).to(tl.float32)
+    sin_ = tl.load(sin_ptr + sin_at, mask=mask_of(row_mask, col_mask, sin_layout)).to(tl.float32)
     y = _rope_interleaved_formula(
-        x, cos, sin, index_D.to(tl.int64), x_ptr, mask, x_base_at, x_D_stride, x_D_size
+        x, cos_, sin_, index_D.to(tl.int64), x_ptr, mask, x_base_at, x_D_stride, x_D_size
     )
     tl.store(y_ptr + y_at, y.to(y_ptr.dtype.element_ty), mask=mask)
 

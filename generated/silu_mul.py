@@ -11,12 +11,13 @@ import triton
 import triton.language as tl
 
 from . import _runtime as rt
+from ._runtime import coordinates, mask_of, offsets, sigmoid, tile
 
 
 @triton.jit
 def _silu_mul_formula(gate, up):
     """`y` of silu_mul for one tile, in the types that it computes in."""
-    y = gate * rt.sigmoid(gate) * up
+    y = gate * sigmoid(gate) * up
     return y
 
 
@@ -46,16 +47,16 @@ def _silu_mul_strided(
     ROWS: tl.constexpr, COLUMNS: tl.constexpr,
 ):  # fmt: skip
     """Tensors of any strides, read in place: tiles of rows and columns over up to six dims."""
-    rows, cols, row_mask, col_mask = rt.tile(n_rows, n_cols, UNIT, WIDE, ROWS, COLUMNS)
+    rows, cols, row_mask, col_mask = tile(n_rows, n_cols, UNIT, WIDE, ROWS, COLUMNS)
     mask = row_mask & col_mask
-    at = rt.coordinates(rows, cols, n1, n2, n3, n4, RANK, UNIT)
-    y_at = rt.offsets(at, (y_s0, y_s1, y_s2, y_s3, y_s4, y_s5), y_layout, RANK, UNIT)
-    gate_at = rt.offsets(
+    at = coordinates(rows, cols, n1, n2, n3, n4, RANK, UNIT)
+    y_at = offsets(at, (y_s0, y_s1, y_s2, y_s3, y_s4, y_s5), y_layout, RANK, UNIT)
+    gate_at = offsets(
         at, (gate_s0, gate_s1, gate_s2, gate_s3, gate_s4, gate_s5), gate_layout, RANK, UNIT
     )
-    up_at = rt.offsets(at, (up_s0, up_s1, up_s2, up_s3, up_s4, up_s5), up_layout, RANK, UNIT)
-    gate = tl.load(gate_ptr + gate_at, mask=rt.mask(row_mask, col_mask, gate_layout)).to(tl.float32)
-    up = tl.load(up_ptr + up_at, mask=rt.mask(row_mask, col_mask, up_layout)).to(tl.float32)
+    up_at = offsets(at, (up_s0, up_s1, up_s2, up_s3, up_s4, up_s5), up_layout, RANK, UNIT)
+    gate = tl.load(gate_ptr + gate_at, mask=mask_of(row_mask, col_mask, gate_layout)).to(tl.float32)
+    up = tl.load(up_ptr + up_at, mask=mask_of(row_mask, col_mask, up_layout)).to(tl.float32)
     y = _silu_mul_formula(gate, up)
     tl.store(y_ptr + y_at, y.to(y_ptr.dtype.element_ty), mask=mask)
 

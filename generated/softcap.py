@@ -11,12 +11,13 @@ import triton
 import triton.language as tl
 
 from . import _runtime as rt
+from ._runtime import coordinates, div, mask_of, offsets, scalar, tanh, tile
 
 
 @triton.jit
 def _softcap_formula(x, cap):
     """`y` of softcap for one tile, in the types that it computes in."""
-    y = cap * rt.tanh(rt.div(x, cap))
+    y = cap * tanh(div(x, cap))
     return y
 
 
@@ -29,7 +30,7 @@ def _softcap_dense(x_ptr, y_ptr, cap, numel, WIDE: tl.constexpr, BLOCK: tl.const
     at = program * BLOCK + tl.arange(0, BLOCK)
     mask = at < numel
     x = tl.load(x_ptr + at, mask=mask).to(tl.float32)
-    y = _softcap_formula(x, rt.scalar(cap, tl.float32))
+    y = _softcap_formula(x, scalar(cap, tl.float32))
     tl.store(y_ptr + at, y.to(y_ptr.dtype.element_ty), mask=mask)
 
 
@@ -44,13 +45,13 @@ def _softcap_strided(
     ROWS: tl.constexpr, COLUMNS: tl.constexpr,
 ):  # fmt: skip
     """Tensors of any strides, read in place: tiles of rows and columns over up to six dims."""
-    rows, cols, row_mask, col_mask = rt.tile(n_rows, n_cols, UNIT, WIDE, ROWS, COLUMNS)
+    rows, cols, row_mask, col_mask = tile(n_rows, n_cols, UNIT, WIDE, ROWS, COLUMNS)
     mask = row_mask & col_mask
-    at = rt.coordinates(rows, cols, n1, n2, n3, n4, RANK, UNIT)
-    y_at = rt.offsets(at, (y_s0, y_s1, y_s2, y_s3, y_s4, y_s5), y_layout, RANK, UNIT)
-    x_at = rt.offsets(at, (x_s0, x_s1, x_s2, x_s3, x_s4, x_s5), x_layout, RANK, UNIT)
-    x = tl.load(x_ptr + x_at, mask=rt.mask(row_mask, col_mask, x_layout)).to(tl.float32)
-    y = _softcap_formula(x, rt.scalar(cap, tl.float32))
+    at = coordinates(rows, cols, n1, n2, n3, n4, RANK, UNIT)
+    y_at = offsets(at, (y_s0, y_s1, y_s2, y_s3, y_s4, y_s5), y_layout, RANK, UNIT)
+    x_at = offsets(at, (x_s0, x_s1, x_s2, x_s3, x_s4, x_s5), x_layout, RANK, UNIT)
+    x = tl.load(x_ptr + x_at, mask=mask_of(row_mask, col_mask, x_layout)).to(tl.float32)
+    y = _softcap_formula(x, scalar(cap, tl.float32))
     tl.store(y_ptr + y_at, y.to(y_ptr.dtype.element_ty), mask=mask)
 
 

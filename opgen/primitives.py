@@ -1,8 +1,8 @@
 """The elementwise primitives: one row each, with its typing rule, cost, error bound and three spellings.
 
 The Triton, torch and oracle columns are written independently of each other, so that a slip in one of them shows
-up as a difference between kernel and reference. A spelling is an infix operator (`+`), or a function name: `rt.`
-is the generated package's runtime, `torch.` is PyTorch, and a bare name is a function of the tests' oracle.
+up as a difference between kernel and reference. A spelling is an infix operator (`+`), or a function name: a bare
+one is a device function of the generated package, or of its tests' oracle, and `rt.` its host runtime.
 """
 
 from __future__ import annotations
@@ -52,22 +52,22 @@ _A, _F, _S = Rule.ARITHMETIC, Rule.FLOAT, Rule.SAME
 def _function(name: str, cost: int, torch: str = "", *, arity: int = 1, ulps: float = 4.0) -> Primitive:
     """A floating-point function under its own name in all columns."""
     spelling = torch or f"torch.{name}"
-    return Primitive(name, (arity, arity), _F, f"rt.{name}", spelling, name, cost, ulps, True)
+    return Primitive(name, (arity, arity), _F, name, spelling, name, cost, ulps, True)
 
 
 def _test(name: str) -> Primitive:
-    return Primitive(name, (1, 1), Rule.TEST, f"rt.{name}", f"torch.{name}", name, 1, 0.0)
+    return Primitive(name, (1, 1), Rule.TEST, name, f"torch.{name}", name, 1, 0.0)
 
 
 _ROWS = (
     Primitive("add", (2, 2), _A, "+", "+", "+"),
     Primitive("sub", (2, 2), _A, "-", "-", "-"),
     Primitive("mul", (2, 2), _A, "*", "*", "*"),
-    Primitive("div", (2, 2), _F, "rt.div", "/", "/", 8, 2.5),
-    Primitive("floordiv", (2, 2), _A, "rt.floor_div", "rt.eager.floor_div", "//", 12, 2.5),
-    Primitive("mod", (2, 2), _A, "rt.floor_mod", "rt.eager.mod", "%", 14, 2.5),
-    Primitive("pow", (2, 2), _F, "rt.pow", "torch.pow", "**", 40, 16.0, True),
-    Primitive("neg", (1, 1), _A, "rt.neg", "-", "-", 1, 0.0),
+    Primitive("div", (2, 2), _F, "div", "/", "/", 8, 2.5),
+    Primitive("floordiv", (2, 2), _A, "floor_div", "rt.eager.floor_div", "//", 12, 2.5),
+    Primitive("mod", (2, 2), _A, "floor_mod", "rt.eager.mod", "%", 14, 2.5),
+    Primitive("pow", (2, 2), _F, "pow", "torch.pow", "**", 40, 16.0, True),
+    Primitive("neg", (1, 1), _A, "neg", "-", "-", 1, 0.0),
     Primitive("invert", (1, 1), Rule.BITS, "~", "~", "~", 1, 0.0),
     Primitive("lt", (2, 2), Rule.COMPARE, "<", "<", "<", 1, 0.0),
     Primitive("le", (2, 2), Rule.COMPARE, "<=", "<=", "<=", 1, 0.0),
@@ -84,15 +84,15 @@ _ROWS = (
     Primitive("shl", (2, 2), Rule.SHIFT, "<<", "<<", "<<", 1, 0.0),
     Primitive("shr", (2, 2), Rule.SHIFT, ">>", ">>", ">>", 1, 0.0),
     Primitive("where", (3, 3), Rule.SELECT, "tl.where", "torch.where", "where", 1, 0.0),
-    Primitive("min", (2, MANY), _A, "rt.minimum", "rt.eager.minimum", "minimum", 2, 0.0),
-    Primitive("max", (2, MANY), _A, "rt.maximum", "rt.eager.maximum", "maximum", 2, 0.0),
-    Primitive("clamp", (3, 3), _A, "rt.clamp", "rt.eager.clamp", "clamp", 3, 0.0),
+    Primitive("min", (2, MANY), _A, "minimum", "rt.eager.minimum", "minimum", 2, 0.0),
+    Primitive("max", (2, MANY), _A, "maximum", "rt.eager.maximum", "maximum", 2, 0.0),
+    Primitive("clamp", (3, 3), _A, "clamp", "rt.eager.clamp", "clamp", 3, 0.0),
     Primitive("abs", (1, 1), _A, "tl.abs", "torch.abs", "absolute", 1, 0.0),
-    Primitive("sign", (1, 1), _A, "rt.sign", "torch.sign", "sign", 3, 0.0),
-    Primitive("floor", (1, 1), _S, "rt.floor", "torch.floor", "floor", 1, 0.0),
-    Primitive("ceil", (1, 1), _S, "rt.ceil", "torch.ceil", "ceil", 1, 0.0),
-    Primitive("round", (1, 1), _S, "rt.round_even", "torch.round", "round_even", 2, 0.0),
-    Primitive("trunc", (1, 1), _S, "rt.trunc", "torch.trunc", "trunc", 2, 0.0),
+    Primitive("sign", (1, 1), _A, "sign", "torch.sign", "sign", 3, 0.0),
+    Primitive("floor", (1, 1), _S, "floor", "torch.floor", "floor", 1, 0.0),
+    Primitive("ceil", (1, 1), _S, "ceil", "torch.ceil", "ceil", 1, 0.0),
+    Primitive("round", (1, 1), _S, "round_even", "torch.round", "round_even", 2, 0.0),
+    Primitive("trunc", (1, 1), _S, "trunc", "torch.trunc", "trunc", 2, 0.0),
     Primitive("fma", (3, 3), _F, "tl.fma", "rt.eager.fma", "fma", 1, 0.5),
     _function("sqrt", 4),
     _function("rsqrt", 4),

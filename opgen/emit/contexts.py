@@ -79,6 +79,7 @@ class ModuleContext:
     spec: str
     title: str
     doc_lines: tuple[str, ...]
+    device_functions: tuple[str, ...]
     kernels: tuple[KernelContext, ...]
     tables: tuple[TableContext, ...]
     function: FunctionContext

@@ -73,9 +73,9 @@ def _triton_cast(text: Text, source: DType, element: Element) -> Text:
     if target.is_float:
         name = element.variable if is_generic(element) else f"tl.{target.triton}"
         value = text if source.is_float else Text(f"{text.within(ATOM)}.to(tl.{target.compute_triton})")
-        return Text(f"rt.round_to({value.code}, {name})")
+        return Text(f"round_to({value.code}, {name})")
     if source.is_float:
-        rounded = Text(f"rt.to_int({text.code}, tl.{target.triton})")
+        rounded = Text(f"to_int({text.code}, tl.{target.triton})")
     else:
         rounded = Text(f"{text.within(ATOM)}.to(tl.{target.triton})")
     return rounded if target.is_compute else Text(f"{rounded.code}.to(tl.{target.compute_triton})")
@@ -86,7 +86,7 @@ TRITON = Dialect(
     literal=_triton_literal,
     convert=_triton_convert,
     cast=_triton_cast,
-    takes_numbers=frozenset({"tl.where", "rt.minimum", "rt.maximum", "rt.clamp"}),
+    takes_numbers=frozenset({"tl.where", "minimum", "maximum", "clamp"}),
 )
 
 

@@ -191,12 +191,12 @@ def _scalar_text(kernel: _Kernel, name: str) -> str:
     dtype = kernel.scalars[name].dtype
     local = kernel.values[name]
     if name in kernel.lows:
-        return f"rt.scalar64({local}, {kernel.lows[name][0]}, tl.{dtype.triton})"
+        return f"scalar64({local}, {kernel.lows[name][0]}, tl.{dtype.triton})"
     if dtype.is_compute:
-        return f"rt.scalar({local}, tl.{dtype.triton})"
+        return f"scalar({local}, tl.{dtype.triton})"
     if dtype.is_float:
-        return f"rt.round_to(rt.scalar({local}, tl.float32), tl.{dtype.triton})"
-    return f"rt.scalar({local}, tl.{dtype.triton}).to(tl.{dtype.compute_triton})"
+        return f"round_to(scalar({local}, tl.float32), tl.{dtype.triton})"
+    return f"scalar({local}, tl.{dtype.triton}).to(tl.{dtype.compute_triton})"
 
 
 def _name_access(kernel: _Kernel, access: Access) -> None:
@@ -240,12 +240,12 @@ class _Leaves:
                 return Text(local)
             case Size(dim=dim):
                 name = self._integer(f"size_{_words(dim)}", size_text(dim, self.launch.sizes))
-                kernel.formula[name] = f"rt.scalar({name}, tl.int64)"
+                kernel.formula[name] = f"scalar({name}, tl.int64)"
                 return Text(name)
             case Index(dim=dim):
                 return self._position((dim,))
             case Random(dims=dims, seed=seed):
-                return Text(f"rt.uniform({printer.text(seed).code}, {self._position(dims).code})")
+                return Text(f"uniform({printer.text(seed).code}, {self._position(dims).code})")
             case Gather():
                 return self._gather(printer, value, value.node)
             case _:
@@ -284,8 +284,8 @@ class _Leaves:
             kernel.formula[stride] = stride
             kernel.formula[size] = size
             position = self._named(printer, ref)
-            places.append(f"rt.step({position}, {stride})")
-            conditions.append(f"rt.inside({position}, {size})")
+            places.append(f"step({position}, {stride})")
+            conditions.append(f"inside({position}, {size})")
         inside = printer.names.numbered("inside")
         printer.lines.append(f"{inside} = {' & '.join(conditions)}")
         loaded = f"tl.load({' + '.join(places)}, mask={inside}, other=0)"
@@ -313,7 +313,7 @@ def _widened(load: str, element: Element) -> str:
     """A loaded value in its compute type."""
     dtype = element.dtype
     if is_f8(dtype):
-        return f"rt.decode_{dtype.name}({load})"
+        return f"decode_{dtype.name}({load})"
     return load if is_loaded_as_computed(element) else f"{load}.to(tl.{dtype.compute_triton})"
 
 
@@ -348,12 +348,12 @@ def _load(kernel: _Kernel, tensor: TensorParam, pointer: str, dense: bool) -> st
         return _widened(f"tl.load({pointer})", tensor.element)
     own = [access for access in kernel.plan.accesses if access.tensor == tensor.name and not access.gathered]
     place = "at" if dense else kernel.offsets[own[0]]
-    mask = "mask" if dense else f"rt.mask(row_mask, col_mask, {kernel.stems[own[0]]}_layout)"
+    mask = "mask" if dense else f"mask_of(row_mask, col_mask, {kernel.stems[own[0]]}_layout)"
     load = f"tl.load({pointer} + {place}, mask={mask})"
     if not tensor.element.dtype.is_packed:
         return _widened(load, tensor.element)
     position = kernel.offsets[Access(None, (tensor.dims[-1],))]
-    return f"rt.nibble({load}, {position}, {tensor.element.dtype.lowest < 0})"
+    return f"nibble({load}, {position}, {tensor.element.dtype.lowest < 0})"
 
 
 def _stores(kernel: _Kernel, stores: tuple[Store, ...], results: list[str], *, dense: bool) -> list[str]:
@@ -372,12 +372,12 @@ def _stores(kernel: _Kernel, stores: tuple[Store, ...], results: list[str], *, d
 def _narrowed(name: str, pointer: str, computed: DType, element: Element) -> str:
     """A value as it is stored. From f64 a half is reached in one rounding, which the compiler's own cast is not."""
     if is_f8(element.dtype):
-        return f"rt.encode_{element.dtype.name}({name})"
+        return f"encode_{element.dtype.name}({name})"
     if is_loaded_as_computed(element):
         return name
     target = f"{pointer}.dtype.element_ty"
     if computed.name == "f64" and element.dtype.is_float:
-        return f"rt.round_to({name}, {target}).to({target})"
+        return f"round_to({name}, {target}).to({target})"
     return f"{name}.to({target})"
 
 
@@ -402,7 +402,7 @@ def _offset_lines(kernel: _Kernel) -> list[str]:
     for access, stem in kernel.stems.items():
         offsets = kernel.offsets[access]
         strides = ", ".join(f"{stem}_s{place}" for place in range(6))
-        lines.append(f"{offsets} = rt.offsets(at, ({strides}), {stem}_layout, RANK, UNIT)")
+        lines.append(f"{offsets} = offsets(at, ({strides}), {stem}_layout, RANK, UNIT)")
     return lines
 
 

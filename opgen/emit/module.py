@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 from opgen.dtypes import DType
 from opgen.emit.contexts import (
     FunctionContext,
@@ -14,7 +16,7 @@ from opgen.emit.contexts import (
 from opgen.emit.dialects import number_text
 from opgen.emit.documentation import function_doc, module_doc
 from opgen.emit.kernels import LaunchNames, kernel_context
-from opgen.emit.names import MODULE_NAMES, Names
+from opgen.emit.names import DEVICE_FUNCTIONS, MODULE_NAMES, Names
 from opgen.emit.reference import is_variant, reference_lines
 from opgen.emit.tables import configs, declaration, quoted, walk
 from opgen.ir.nodes import Op, Param, ScalarParam, TensorParam
@@ -25,7 +27,7 @@ _OPTIONAL_TENSOR = "torch.Tensor | None"
 
 def module_context(op: Op, plans: tuple[Plan, ...], spec: str) -> ModuleContext:
     """The words of an op's module; `spec` is the path of its spec, relative to the project."""
-    names = Names(MODULE_NAMES)
+    names = Names((*MODULE_NAMES, *DEVICE_FUNCTIONS))
     function = names.fresh(op.name)
     stem = f"_{op.name}"
     entry = Names((*MODULE_NAMES, op.name, *(param.name for param in op.params))).fresh("_ENTRY")
@@ -47,6 +49,7 @@ def module_context(op: Op, plans: tuple[Plan, ...], spec: str) -> ModuleContext:
         spec=spec,
         title=title,
         doc_lines=tuple(doc_lines),
+        device_functions=_device_functions(kernels),
         kernels=tuple(context for variant in kernels for context in variant),
         tables=tuple(tables),
         function=_function(op, function, entry),
@@ -73,6 +76,15 @@ def _kernels(
             by_kernel.append(kernel_context(op, kernel, number, stem + suffix, names, launch))
         result.append(tuple(by_kernel))
     return tuple(result)
+
+
+def _device_functions(kernels: tuple[tuple[KernelContext, ...], ...]) -> tuple[str, ...]:
+    """The functions of the runtime that the kernels call."""
+    used = {"coordinates", "tile"}  # of the template
+    for context in (context for variant in kernels for context in variant):
+        lines = (*context.formula_lines, context.returned, *context.dense_lines, *context.strided_lines)
+        used |= {word for line in lines for word in re.findall(r"(?<![\w.])([a-z_]\w*)\(", line)}
+    return tuple(sorted(used & DEVICE_FUNCTIONS))
 
 
 def _variant_name(choice: tuple[DType, ...], number: int) -> str:

@@ -6,12 +6,25 @@ import builtins
 import keyword
 from collections.abc import Iterable
 
+from opgen.primitives import PRIMITIVES
+
 #: What every generated module imports.
 MODULE_NAMES = ("torch", "triton", "tl", "rt")
 
+#: Functions of the package's runtime that kernels call, beside those that stand for primitives. PyTorch's compiler
+#: finds a kernel's helpers by their names in its module, so they are imported one by one.
+_HELPERS = (
+    "coordinates decode_f8e4m3 decode_f8e5m2 encode_f8e4m3 encode_f8e5m2 inside mask_of nibble offsets round_to "
+    "scalar scalar64 step tile to_int uniform"
+)
+DEVICE_FUNCTIONS = frozenset(
+    {*_HELPERS.split(), *(row.triton for row in PRIMITIVES.values() if row.triton.isidentifier())}
+)
+
 #: Words that mean something to the code around them: modules of generated files, and what a launch accepts.
 RESERVED = frozenset(
-    {*keyword.kwlist, *keyword.softkwlist, *dir(builtins), *MODULE_NAMES, "self"}
+    {*keyword.kwlist, *keyword.softkwlist, *dir(builtins), *MODULE_NAMES, *DEVICE_FUNCTIONS}
+    | {"self"}
     | {"num_warps", "num_stages", "num_ctas", "grid", "warmup", "maxnreg", "debug", "launch_cooperative_grid"}
 )
 

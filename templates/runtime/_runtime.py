@@ -69,7 +69,7 @@ from ._math_exact import (
     trunc,
     uniform,
 )
-from ._tiles import coordinates, inside, mask, nibble, offsets, scalar, scalar64, step, tile
+from ._tiles import coordinates, inside, mask_of, nibble, offsets, scalar, scalar64, step, tile
 
 #: Whether kernels run in Triton's interpreter, on CPU tensors.
 INTERPRETED: bool = triton.knobs.runtime.interpret

@@ -95,7 +95,7 @@ def scalar_kernel(x, y, function: tl.constexpr):  # type: ignore[no-untyped-def]
     tl.store(y, function(tl.load(x)))
 
 
-@triton.jit  # type: ignore[untyped-decorator]
+@triton.jit
 def remainder_by_three(x):  # type: ignore[no-untyped-def]
     return exact.floor_mod(x, x * 0 + 3)
 
@@ -242,7 +242,7 @@ def pairs(dtype: torch.dtype, generator: torch.Generator) -> tuple[Tensor, Tenso
     return torch.cat([a, x, x * 1e5, x * 1e30, bits[:COUNT]]), torch.cat([b, y, y, y, bits[COUNT:]])
 
 
-@triton.jit  # type: ignore[untyped-decorator]
+@triton.jit
 def clamp_to_one(x, low):  # type: ignore[no-untyped-def]
     return exact.clamp(x, low, 1.0)
 
