@@ -293,7 +293,7 @@ def contenders(case: Case, arguments: Arguments) -> tuple[dict[str, Callable[[],
     torch.compiler.reset()
     compiled = torch.compile(case.eager)
     ours = getattr(module(case), case.op)
-    works = {
+    works: dict[str, Callable[[], Any]] = {
         "eager": lambda: case.eager(*arguments),
         "compile": lambda: compiled(*arguments),
         "ours": lambda: ours(*arguments),

@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import operator
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
@@ -344,7 +343,7 @@ def _bind_ellipsis(op: Operator, given: Sequence[tuple[Tensor, torch.Tensor]]) -
 def _check_requirements(op: Operator, sizes: Mapping[str, int], consts: Mapping[str, int | float]) -> None:
     names = {**sizes, **consts}
     for requirement in op.requirements:
-        if not operator.truth(requirement.holds(names)):
+        if not requirement.holds(names):
             why = f": {requirement.why}" if requirement.why else ""
             given = ", ".join(f"{name} = {value}" for name, value in sorted(names.items()) if name in requirement.text)
             raise ValueError(f"{op.name}: {requirement.text} does not hold{why} ({given})")

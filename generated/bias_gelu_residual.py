@@ -39,14 +39,14 @@ def _bias_gelu_residual_dense(
     tl.store(y_ptr + at, y.to(y_ptr.dtype.element_ty), mask=mask)
 
 
-@triton.jit(do_not_specialize=range(4, 34))
+@triton.jit(do_not_specialize=range(4, 39))
 def _bias_gelu_residual_strided(
     x_ptr, bias_ptr, residual_ptr, y_ptr,
-    n_rows, n_cols, n1, n2, n3, n4,
-    y_s0, y_s1, y_s2, y_s3, y_s4, y_s5,
-    x_s0, x_s1, x_s2, x_s3, x_s4, x_s5,
-    bias_s0, bias_s1, bias_s2, bias_s3, bias_s4, bias_s5,
-    residual_s0, residual_s1, residual_s2, residual_s3, residual_s4, residual_s5,
+    n_rows, n_cols, n1, n2, n3, n4, n5,
+    y_s0, y_s1, y_s2, y_s3, y_s4, y_s5, y_s6,
+    x_s0, x_s1, x_s2, x_s3, x_s4, x_s5, x_s6,
+    bias_s0, bias_s1, bias_s2, bias_s3, bias_s4, bias_s5, bias_s6,
+    residual_s0, residual_s1, residual_s2, residual_s3, residual_s4, residual_s5, residual_s6,
     y_layout: tl.constexpr, x_layout: tl.constexpr, bias_layout: tl.constexpr,
     residual_layout: tl.constexpr,
     RANK: tl.constexpr, UNIT: tl.constexpr, WIDE: tl.constexpr,
@@ -55,15 +55,15 @@ def _bias_gelu_residual_strided(
     """Tensors of any strides, read in place: tiles of rows and columns over up to six dims."""
     rows, cols, row_mask, col_mask = tile(n_rows, n_cols, UNIT, WIDE, ROWS, COLUMNS)
     mask = row_mask & col_mask
-    at = coordinates(rows, cols, n1, n2, n3, n4, RANK, UNIT)
-    y_at = offsets(at, (y_s0, y_s1, y_s2, y_s3, y_s4, y_s5), y_layout, RANK, UNIT)
-    x_at = offsets(at, (x_s0, x_s1, x_s2, x_s3, x_s4, x_s5), x_layout, RANK, UNIT)
+    at = coordinates(rows, cols, n1, n2, n3, n4, n5, RANK, UNIT)
+    y_at = offsets(at, (y_s0, y_s1, y_s2, y_s3, y_s4, y_s5, y_s6), y_layout, RANK, UNIT)
+    x_at = offsets(at, (x_s0, x_s1, x_s2, x_s3, x_s4, x_s5, x_s6), x_layout, RANK, UNIT)
     bias_at = offsets(
-        at, (bias_s0, bias_s1, bias_s2, bias_s3, bias_s4, bias_s5), bias_layout, RANK, UNIT
+        at, (bias_s0, bias_s1, bias_s2, bias_s3, bias_s4, bias_s5, bias_s6), bias_layout, RANK, UNIT
     )
     residual_at = offsets(
         at,
-        (residual_s0, residual_s1, residual_s2, residual_s3, residual_s4, residual_s5),
+        (residual_s0, residual_s1, residual_s2, residual_s3, residual_s4, residual_s5, residual_s6),
         residual_layout,
         RANK,
         UNIT,

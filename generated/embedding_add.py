@@ -26,25 +26,29 @@ def _embedding_add_formula(
     token_table_base_at,
     token_table_V_stride,
     token_table_V_size,
+    token_table_V_unit: tl.constexpr,
     position_table_ptr,
     position_table_base_at,
     position_table_P_stride,
     position_table_P_size,
+    position_table_P_unit: tl.constexpr,
 ):
     """`y` of embedding_add for one tile, in the types that it computes in."""
     inside0 = mask & inside(ids, token_table_V_size)
-    inside1 = mask & inside(positions, position_table_P_size)
-    y = tl.load(
-        token_table_ptr + token_table_base_at + step(ids, token_table_V_stride),
+    token_table_value = tl.load(
+        token_table_ptr + token_table_base_at + step(ids, token_table_V_stride, token_table_V_unit),
         mask=inside0,
         other=0,
-    ).to(tl.float32) + tl.load(
-        position_table_ptr + position_table_base_at + step(positions, position_table_P_stride),
+    ).to(tl.float32)
+    inside1 = mask & inside(positions, position_table_P_size)
+    position_table_value = tl.load(
+        position_table_ptr
+        + position_table_base_at
+        + step(positions, position_table_P_stride, position_table_P_unit),
         mask=inside1,
         other=0,
-    ).to(
-        tl.float32
-    )
+    ).to(tl.float32)
+    y = token_table_value + position_table_value
     return y
 
 
@@ -59,6 +63,8 @@ def _embedding_add_dense(
     token_table_V_size,
     position_table_P_stride,
     position_table_P_size,
+    token_table_V_unit: tl.constexpr,
+    position_table_P_unit: tl.constexpr,
     numel,
     WIDE: tl.constexpr,
     BLOCK: tl.constexpr,
@@ -81,37 +87,44 @@ def _embedding_add_dense(
         token_table_base_at,
         token_table_V_stride,
         token_table_V_size,
+        token_table_V_unit,
         position_table_ptr,
         position_table_base_at,
         position_table_P_stride,
         position_table_P_size,
+        position_table_P_unit,
     )
     tl.store(y_ptr + at, y.to(y_ptr.dtype.element_ty), mask=mask)
 
 
-@triton.jit(do_not_specialize=range(5, 45))
+@triton.jit(do_not_specialize=range(5, 51))
 def _embedding_add_strided(
     ids_ptr, positions_ptr, token_table_ptr, position_table_ptr, y_ptr,
     token_table_V_stride, token_table_V_size, position_table_P_stride, position_table_P_size,
-    n_rows, n_cols, n1, n2, n3, n4,
-    y_s0, y_s1, y_s2, y_s3, y_s4, y_s5,
-    ids_s0, ids_s1, ids_s2, ids_s3, ids_s4, ids_s5,
+    n_rows, n_cols, n1, n2, n3, n4, n5,
+    y_s0, y_s1, y_s2, y_s3, y_s4, y_s5, y_s6,
+    ids_s0, ids_s1, ids_s2, ids_s3, ids_s4, ids_s5, ids_s6,
     token_table_base_s0, token_table_base_s1, token_table_base_s2, token_table_base_s3,
-    token_table_base_s4, token_table_base_s5,
+    token_table_base_s4, token_table_base_s5, token_table_base_s6,
     positions_s0, positions_s1, positions_s2, positions_s3, positions_s4, positions_s5,
+    positions_s6,
     position_table_base_s0, position_table_base_s1, position_table_base_s2,
     position_table_base_s3, position_table_base_s4, position_table_base_s5,
+    position_table_base_s6,
     y_layout: tl.constexpr, ids_layout: tl.constexpr, token_table_base_layout: tl.constexpr,
     positions_layout: tl.constexpr, position_table_base_layout: tl.constexpr,
+    token_table_V_unit: tl.constexpr, position_table_P_unit: tl.constexpr,
     RANK: tl.constexpr, UNIT: tl.constexpr, WIDE: tl.constexpr,
     ROWS: tl.constexpr, COLUMNS: tl.constexpr,
 ):  # fmt: skip
     """Tensors of any strides, read in place: tiles of rows and columns over up to six dims."""
     rows, cols, row_mask, col_mask = tile(n_rows, n_cols, UNIT, WIDE, ROWS, COLUMNS)
     mask = row_mask & col_mask
-    at = coordinates(rows, cols, n1, n2, n3, n4, RANK, UNIT)
-    y_at = offsets(at, (y_s0, y_s1, y_s2, y_s3, y_s4, y_s5), y_layout, RANK, UNIT)
-    ids_at = offsets(at, (ids_s0, ids_s1, ids_s2, ids_s3, ids_s4, ids_s5), ids_layout, RANK, UNIT)
+    at = coordinates(rows, cols, n1, n2, n3, n4, n5, RANK, UNIT)
+    y_at = offsets(at, (y_s0, y_s1, y_s2, y_s3, y_s4, y_s5, y_s6), y_layout, RANK, UNIT)
+    ids_at = offsets(
+        at, (ids_s0, ids_s1, ids_s2, ids_s3, ids_s4, ids_s5, ids_s6), ids_layout, RANK, UNIT
+    )
     token_table_base_at = offsets(
         at,
         (
@@ -121,6 +134,7 @@ def _embedding_add_strided(
             token_table_base_s3,
             token_table_base_s4,
             token_table_base_s5,
+            token_table_base_s6,
         ),
         token_table_base_layout,
         RANK,
@@ -128,7 +142,15 @@ def _embedding_add_strided(
     )
     positions_at = offsets(
         at,
-        (positions_s0, positions_s1, positions_s2, positions_s3, positions_s4, positions_s5),
+        (
+            positions_s0,
+            positions_s1,
+            positions_s2,
+            positions_s3,
+            positions_s4,
+            positions_s5,
+            positions_s6,
+        ),
         positions_layout,
         RANK,
         UNIT,
@@ -142,6 +164,7 @@ def _embedding_add_strided(
             position_table_base_s3,
             position_table_base_s4,
             position_table_base_s5,
+            position_table_base_s6,
         ),
         position_table_base_layout,
         RANK,
@@ -159,10 +182,12 @@ def _embedding_add_strided(
         token_table_base_at,
         token_table_V_stride,
         token_table_V_size,
+        token_table_V_unit,
         position_table_ptr,
         position_table_base_at,
         position_table_P_stride,
         position_table_P_size,
+        position_table_P_unit,
     )
     tl.store(y_ptr + y_at, y.to(y_ptr.dtype.element_ty), mask=mask)
 
@@ -176,10 +201,12 @@ def _launch_embedding_add(via, launch, sizes, ids, positions, token_table, posit
             token_table,
             position_table,
             y,
-            token_table.stride(-2),
+            token_table.stride(-2) // rt.unit(token_table.stride(-2)),
             token_table.size(-2),
-            position_table.stride(-2),
+            position_table.stride(-2) // rt.unit(position_table.stride(-2)),
             position_table.size(-2),
+            rt.unit(token_table.stride(-2)),
+            rt.unit(position_table.stride(-2)),
             launch.numel,
             WIDE=launch.wide,
             BLOCK=launch.block,
@@ -192,13 +219,15 @@ def _launch_embedding_add(via, launch, sizes, ids, positions, token_table, posit
         token_table,
         position_table,
         y,
-        token_table.stride(-2),
+        token_table.stride(-2) // rt.unit(token_table.stride(-2)),
         token_table.size(-2),
-        position_table.stride(-2),
+        position_table.stride(-2) // rt.unit(position_table.stride(-2)),
         position_table.size(-2),
         *launch.space,
         *launch.strides,
         *launch.layouts,
+        rt.unit(token_table.stride(-2)),
+        rt.unit(position_table.stride(-2)),
         RANK=launch.rank,
         UNIT=launch.unit,
         WIDE=launch.wide,

@@ -35,13 +35,13 @@ def _geglu_dense(a_ptr, b_ptr, y_ptr, numel, WIDE: tl.constexpr, BLOCK: tl.const
     tl.store(y_ptr + at, y.to(y_ptr.dtype.element_ty), mask=mask)
 
 
-@triton.jit(do_not_specialize=range(3, 27))
+@triton.jit(do_not_specialize=range(3, 31))
 def _geglu_strided(
     a_ptr, b_ptr, y_ptr,
-    n_rows, n_cols, n1, n2, n3, n4,
-    y_s0, y_s1, y_s2, y_s3, y_s4, y_s5,
-    a_s0, a_s1, a_s2, a_s3, a_s4, a_s5,
-    b_s0, b_s1, b_s2, b_s3, b_s4, b_s5,
+    n_rows, n_cols, n1, n2, n3, n4, n5,
+    y_s0, y_s1, y_s2, y_s3, y_s4, y_s5, y_s6,
+    a_s0, a_s1, a_s2, a_s3, a_s4, a_s5, a_s6,
+    b_s0, b_s1, b_s2, b_s3, b_s4, b_s5, b_s6,
     y_layout: tl.constexpr, a_layout: tl.constexpr, b_layout: tl.constexpr,
     RANK: tl.constexpr, UNIT: tl.constexpr, WIDE: tl.constexpr,
     ROWS: tl.constexpr, COLUMNS: tl.constexpr,
@@ -49,10 +49,10 @@ def _geglu_strided(
     """Tensors of any strides, read in place: tiles of rows and columns over up to six dims."""
     rows, cols, row_mask, col_mask = tile(n_rows, n_cols, UNIT, WIDE, ROWS, COLUMNS)
     mask = row_mask & col_mask
-    at = coordinates(rows, cols, n1, n2, n3, n4, RANK, UNIT)
-    y_at = offsets(at, (y_s0, y_s1, y_s2, y_s3, y_s4, y_s5), y_layout, RANK, UNIT)
-    a_at = offsets(at, (a_s0, a_s1, a_s2, a_s3, a_s4, a_s5), a_layout, RANK, UNIT)
-    b_at = offsets(at, (b_s0, b_s1, b_s2, b_s3, b_s4, b_s5), b_layout, RANK, UNIT)
+    at = coordinates(rows, cols, n1, n2, n3, n4, n5, RANK, UNIT)
+    y_at = offsets(at, (y_s0, y_s1, y_s2, y_s3, y_s4, y_s5, y_s6), y_layout, RANK, UNIT)
+    a_at = offsets(at, (a_s0, a_s1, a_s2, a_s3, a_s4, a_s5, a_s6), a_layout, RANK, UNIT)
+    b_at = offsets(at, (b_s0, b_s1, b_s2, b_s3, b_s4, b_s5, b_s6), b_layout, RANK, UNIT)
     a = tl.load(a_ptr + a_at, mask=mask_of(row_mask, col_mask, a_layout)).to(tl.float32)
     b = tl.load(b_ptr + b_at, mask=mask_of(row_mask, col_mask, b_layout)).to(tl.float32)
     y = _geglu_formula(a, b)

@@ -18,7 +18,10 @@ from ._runtime import coordinates, mask_of, offsets, tile
 def _hardswish_formula(x):
     """`y` of hardswish for one tile, in the types that it computes in."""
     t0 = x + 3.0
-    y = x * (tl.where(t0 >= 6.0, 6.0, tl.where(t0 < 0.0, 0.0, t0)) * 0.16666666666666666)
+    y = x * (
+        tl.where(t0 >= 6.0, 6.0, tl.where(t0 > 0.0, t0, tl.where(t0 < 0.0, 0.0, 0.0 * t0)))
+        * 0.16666666666666666
+    )
     return y
 
 
@@ -35,12 +38,12 @@ def _hardswish_dense(x_ptr, y_ptr, numel, WIDE: tl.constexpr, BLOCK: tl.constexp
     tl.store(y_ptr + at, y.to(y_ptr.dtype.element_ty), mask=mask)
 
 
-@triton.jit(do_not_specialize=range(2, 20))
+@triton.jit(do_not_specialize=range(2, 23))
 def _hardswish_strided(
     x_ptr, y_ptr,
-    n_rows, n_cols, n1, n2, n3, n4,
-    y_s0, y_s1, y_s2, y_s3, y_s4, y_s5,
-    x_s0, x_s1, x_s2, x_s3, x_s4, x_s5,
+    n_rows, n_cols, n1, n2, n3, n4, n5,
+    y_s0, y_s1, y_s2, y_s3, y_s4, y_s5, y_s6,
+    x_s0, x_s1, x_s2, x_s3, x_s4, x_s5, x_s6,
     y_layout: tl.constexpr, x_layout: tl.constexpr,
     RANK: tl.constexpr, UNIT: tl.constexpr, WIDE: tl.constexpr,
     ROWS: tl.constexpr, COLUMNS: tl.constexpr,
@@ -48,9 +51,9 @@ def _hardswish_strided(
     """Tensors of any strides, read in place: tiles of rows and columns over up to six dims."""
     rows, cols, row_mask, col_mask = tile(n_rows, n_cols, UNIT, WIDE, ROWS, COLUMNS)
     mask = row_mask & col_mask
-    at = coordinates(rows, cols, n1, n2, n3, n4, RANK, UNIT)
-    y_at = offsets(at, (y_s0, y_s1, y_s2, y_s3, y_s4, y_s5), y_layout, RANK, UNIT)
-    x_at = offsets(at, (x_s0, x_s1, x_s2, x_s3, x_s4, x_s5), x_layout, RANK, UNIT)
+    at = coordinates(rows, cols, n1, n2, n3, n4, n5, RANK, UNIT)
+    y_at = offsets(at, (y_s0, y_s1, y_s2, y_s3, y_s4, y_s5, y_s6), y_layout, RANK, UNIT)
+    x_at = offsets(at, (x_s0, x_s1, x_s2, x_s3, x_s4, x_s5, x_s6), x_layout, RANK, UNIT)
     x = tl.load(x_ptr + x_at, mask=mask_of(row_mask, col_mask, x_layout)).to(tl.float32)
     y = _hardswish_formula(x)
     tl.store(y_ptr + y_at, y.to(y_ptr.dtype.element_ty), mask=mask)
@@ -143,7 +146,11 @@ def reference(x: torch.Tensor) -> torch.Tensor:
         torch.where(
             t0 >= 6.0,
             rt.eager.scalar(6.0, torch.float32, device),
-            torch.where(t0 < 0.0, rt.eager.scalar(0.0, torch.float32, device), t0),
+            torch.where(
+                t0 > 0.0,
+                t0,
+                torch.where(t0 < 0.0, rt.eager.scalar(0.0, torch.float32, device), 0.0 * t0),
+            ),
         )
         * 0.16666666666666666
     )

@@ -36,13 +36,13 @@ def _lerp_dense(start_ptr, end_ptr, y_ptr, weight, numel, WIDE: tl.constexpr, BL
     tl.store(y_ptr + at, y.to(y_ptr.dtype.element_ty), mask=mask)
 
 
-@triton.jit(do_not_specialize=range(3, 28))
+@triton.jit(do_not_specialize=range(3, 32))
 def _lerp_strided(
     start_ptr, end_ptr, y_ptr, weight,
-    n_rows, n_cols, n1, n2, n3, n4,
-    y_s0, y_s1, y_s2, y_s3, y_s4, y_s5,
-    start_s0, start_s1, start_s2, start_s3, start_s4, start_s5,
-    end_s0, end_s1, end_s2, end_s3, end_s4, end_s5,
+    n_rows, n_cols, n1, n2, n3, n4, n5,
+    y_s0, y_s1, y_s2, y_s3, y_s4, y_s5, y_s6,
+    start_s0, start_s1, start_s2, start_s3, start_s4, start_s5, start_s6,
+    end_s0, end_s1, end_s2, end_s3, end_s4, end_s5, end_s6,
     y_layout: tl.constexpr, start_layout: tl.constexpr, end_layout: tl.constexpr,
     RANK: tl.constexpr, UNIT: tl.constexpr, WIDE: tl.constexpr,
     ROWS: tl.constexpr, COLUMNS: tl.constexpr,
@@ -50,12 +50,18 @@ def _lerp_strided(
     """Tensors of any strides, read in place: tiles of rows and columns over up to six dims."""
     rows, cols, row_mask, col_mask = tile(n_rows, n_cols, UNIT, WIDE, ROWS, COLUMNS)
     mask = row_mask & col_mask
-    at = coordinates(rows, cols, n1, n2, n3, n4, RANK, UNIT)
-    y_at = offsets(at, (y_s0, y_s1, y_s2, y_s3, y_s4, y_s5), y_layout, RANK, UNIT)
+    at = coordinates(rows, cols, n1, n2, n3, n4, n5, RANK, UNIT)
+    y_at = offsets(at, (y_s0, y_s1, y_s2, y_s3, y_s4, y_s5, y_s6), y_layout, RANK, UNIT)
     start_at = offsets(
-        at, (start_s0, start_s1, start_s2, start_s3, start_s4, start_s5), start_layout, RANK, UNIT
+        at,
+        (start_s0, start_s1, start_s2, start_s3, start_s4, start_s5, start_s6),
+        start_layout,
+        RANK,
+        UNIT,
     )
-    end_at = offsets(at, (end_s0, end_s1, end_s2, end_s3, end_s4, end_s5), end_layout, RANK, UNIT)
+    end_at = offsets(
+        at, (end_s0, end_s1, end_s2, end_s3, end_s4, end_s5, end_s6), end_layout, RANK, UNIT
+    )
     start = tl.load(start_ptr + start_at, mask=mask_of(row_mask, col_mask, start_layout)).to(
         tl.float32
     )

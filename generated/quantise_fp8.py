@@ -13,14 +13,13 @@ import triton
 import triton.language as tl
 
 from . import _runtime as rt
-from ._runtime import coordinates, div, encode_f8e4m3, mask_of, offsets, round_to, scalar, tile
+from ._runtime import coordinates, div, encode_f8e4m3, mask_of, offsets, scalar, tile
 
 
 @triton.jit
 def _quantise_fp8_formula(x, scale):
     """`y` of quantise_fp8 for one tile, in the types that it computes in."""
-    y = round_to(div(x, scale), tl.float8e4nv)
-    return y
+    return div(x, scale)
 
 
 @triton.jit(do_not_specialize=range(2, 3))
@@ -33,15 +32,15 @@ def _quantise_fp8_dense(x_ptr, y_ptr, scale, numel, WIDE: tl.constexpr, BLOCK: t
     mask = at < numel
     x = tl.load(x_ptr + at, mask=mask).to(tl.float32)
     y = _quantise_fp8_formula(x, scalar(scale, tl.float32))
-    tl.store(y_ptr + at, encode_f8e4m3(y), mask=mask)
+    tl.store(y_ptr + at, encode_f8e4m3(y, y_ptr.dtype.element_ty), mask=mask)
 
 
-@triton.jit(do_not_specialize=range(2, 21))
+@triton.jit(do_not_specialize=range(2, 24))
 def _quantise_fp8_strided(
     x_ptr, y_ptr, scale,
-    n_rows, n_cols, n1, n2, n3, n4,
-    y_s0, y_s1, y_s2, y_s3, y_s4, y_s5,
-    x_s0, x_s1, x_s2, x_s3, x_s4, x_s5,
+    n_rows, n_cols, n1, n2, n3, n4, n5,
+    y_s0, y_s1, y_s2, y_s3, y_s4, y_s5, y_s6,
+    x_s0, x_s1, x_s2, x_s3, x_s4, x_s5, x_s6,
     y_layout: tl.constexpr, x_layout: tl.constexpr,
     RANK: tl.constexpr, UNIT: tl.constexpr, WIDE: tl.constexpr,
     ROWS: tl.constexpr, COLUMNS: tl.constexpr,
@@ -49,12 +48,12 @@ def _quantise_fp8_strided(
     """Tensors of any strides, read in place: tiles of rows and columns over up to six dims."""
     rows, cols, row_mask, col_mask = tile(n_rows, n_cols, UNIT, WIDE, ROWS, COLUMNS)
     mask = row_mask & col_mask
-    at = coordinates(rows, cols, n1, n2, n3, n4, RANK, UNIT)
-    y_at = offsets(at, (y_s0, y_s1, y_s2, y_s3, y_s4, y_s5), y_layout, RANK, UNIT)
-    x_at = offsets(at, (x_s0, x_s1, x_s2, x_s3, x_s4, x_s5), x_layout, RANK, UNIT)
+    at = coordinates(rows, cols, n1, n2, n3, n4, n5, RANK, UNIT)
+    y_at = offsets(at, (y_s0, y_s1, y_s2, y_s3, y_s4, y_s5, y_s6), y_layout, RANK, UNIT)
+    x_at = offsets(at, (x_s0, x_s1, x_s2, x_s3, x_s4, x_s5, x_s6), x_layout, RANK, UNIT)
     x = tl.load(x_ptr + x_at, mask=mask_of(row_mask, col_mask, x_layout)).to(tl.float32)
     y = _quantise_fp8_formula(x, scalar(scale, tl.float32))
-    tl.store(y_ptr + y_at, encode_f8e4m3(y), mask=mask)
+    tl.store(y_ptr + y_at, encode_f8e4m3(y, y_ptr.dtype.element_ty), mask=mask)
 
 
 def _launch_quantise_fp8(via, launch, sizes, x, scale, y):
@@ -62,7 +61,7 @@ def _launch_quantise_fp8(via, launch, sizes, x, scale, y):
     if launch.dense:
         via(_quantise_fp8_dense)[launch.grid](
             x,
-            rt.as_bytes(y),
+            rt.f8(y),
             scale,
             launch.numel,
             WIDE=launch.wide,
@@ -72,7 +71,7 @@ def _launch_quantise_fp8(via, launch, sizes, x, scale, y):
         return
     via(_quantise_fp8_strided)[launch.grid](
         x,
-        rt.as_bytes(y),
+        rt.f8(y),
         scale,
         *launch.space,
         *launch.strides,

@@ -19,15 +19,27 @@ from ._runtime import coordinates, floor_div, inside, mask_of, neg, offsets, sca
 
 
 @triton.jit
-def _rope_formula(x, cos_, sin_, index_D, size_D, x_ptr, mask, x_base_at, x_D_stride, x_D_size):
+def _rope_formula(
+    x,
+    cos_,
+    sin_,
+    index_D,
+    size_D,
+    x_ptr,
+    mask,
+    x_base_at,
+    x_D_stride,
+    x_D_size,
+    x_D_unit: tl.constexpr,
+):
     """`y` of rope for one tile, in the types that it computes in."""
     t0 = floor_div(size_D, tl.full([], 2, tl.int64))
     first = index_D < t0
     position0 = tl.where(first, index_D + t0, index_D - t0)
     inside0 = mask & inside(position0, x_D_size)
-    other = tl.load(x_ptr + x_base_at + step(position0, x_D_stride), mask=inside0, other=0).to(
-        tl.float32
-    )
+    other = tl.load(
+        x_ptr + x_base_at + step(position0, x_D_stride, x_D_unit), mask=inside0, other=0
+    ).to(tl.float32)
     y = x * cos_ + tl.where(first, neg(other), other) * sin_
     return y
 
@@ -41,6 +53,7 @@ def _rope_dense(
     size_D,
     x_D_stride,
     x_D_size,
+    x_D_unit: tl.constexpr,
     numel,
     WIDE: tl.constexpr,
     BLOCK: tl.constexpr,
@@ -67,48 +80,54 @@ def _rope_dense(
         x_base_at,
         x_D_stride,
         x_D_size,
+        x_D_unit,
     )
     tl.store(y_ptr + at, y.to(y_ptr.dtype.element_ty), mask=mask)
 
 
-@triton.jit(do_not_specialize=range(4, 49))
+@triton.jit(do_not_specialize=range(4, 56))
 def _rope_strided(
     x_ptr, cos_ptr, sin_ptr, y_ptr,
     size_D, x_D_stride, x_D_size,
-    n_rows, n_cols, n1, n2, n3, n4,
-    y_s0, y_s1, y_s2, y_s3, y_s4, y_s5,
-    index_D_s0, index_D_s1, index_D_s2, index_D_s3, index_D_s4, index_D_s5,
-    x_base_s0, x_base_s1, x_base_s2, x_base_s3, x_base_s4, x_base_s5,
-    x_s0, x_s1, x_s2, x_s3, x_s4, x_s5,
-    cos_s0, cos_s1, cos_s2, cos_s3, cos_s4, cos_s5,
-    sin_s0, sin_s1, sin_s2, sin_s3, sin_s4, sin_s5,
+    n_rows, n_cols, n1, n2, n3, n4, n5,
+    y_s0, y_s1, y_s2, y_s3, y_s4, y_s5, y_s6,
+    index_D_s0, index_D_s1, index_D_s2, index_D_s3, index_D_s4, index_D_s5, index_D_s6,
+    x_base_s0, x_base_s1, x_base_s2, x_base_s3, x_base_s4, x_base_s5, x_base_s6,
+    x_s0, x_s1, x_s2, x_s3, x_s4, x_s5, x_s6,
+    cos_s0, cos_s1, cos_s2, cos_s3, cos_s4, cos_s5, cos_s6,
+    sin_s0, sin_s1, sin_s2, sin_s3, sin_s4, sin_s5, sin_s6,
     y_layout: tl.constexpr, index_D_layout: tl.constexpr, x_base_layout: tl.constexpr,
     x_layout: tl.constexpr, cos_layout: tl.constexpr, sin_layout: tl.constexpr,
+    x_D_unit: tl.constexpr,
     RANK: tl.constexpr, UNIT: tl.constexpr, WIDE: tl.constexpr,
     ROWS: tl.constexpr, COLUMNS: tl.constexpr,
 ):  # fmt: skip
     """Tensors of any strides, read in place: tiles of rows and columns over up to six dims."""
     rows, cols, row_mask, col_mask = tile(n_rows, n_cols, UNIT, WIDE, ROWS, COLUMNS)
     mask = row_mask & col_mask
-    at = coordinates(rows, cols, n1, n2, n3, n4, RANK, UNIT)
-    y_at = offsets(at, (y_s0, y_s1, y_s2, y_s3, y_s4, y_s5), y_layout, RANK, UNIT)
+    at = coordinates(rows, cols, n1, n2, n3, n4, n5, RANK, UNIT)
+    y_at = offsets(at, (y_s0, y_s1, y_s2, y_s3, y_s4, y_s5, y_s6), y_layout, RANK, UNIT)
     index_D = offsets(
         at,
-        (index_D_s0, index_D_s1, index_D_s2, index_D_s3, index_D_s4, index_D_s5),
+        (index_D_s0, index_D_s1, index_D_s2, index_D_s3, index_D_s4, index_D_s5, index_D_s6),
         index_D_layout,
         RANK,
         UNIT,
     )
     x_base_at = offsets(
         at,
-        (x_base_s0, x_base_s1, x_base_s2, x_base_s3, x_base_s4, x_base_s5),
+        (x_base_s0, x_base_s1, x_base_s2, x_base_s3, x_base_s4, x_base_s5, x_base_s6),
         x_base_layout,
         RANK,
         UNIT,
     )
-    x_at = offsets(at, (x_s0, x_s1, x_s2, x_s3, x_s4, x_s5), x_layout, RANK, UNIT)
-    cos_at = offsets(at, (cos_s0, cos_s1, cos_s2, cos_s3, cos_s4, cos_s5), cos_layout, RANK, UNIT)
-    sin_at = offsets(at, (sin_s0, sin_s1, sin_s2, sin_s3, sin_s4, sin_s5), sin_layout, RANK, UNIT)
+    x_at = offsets(at, (x_s0, x_s1, x_s2, x_s3, x_s4, x_s5, x_s6), x_layout, RANK, UNIT)
+    cos_at = offsets(
+        at, (cos_s0, cos_s1, cos_s2, cos_s3, cos_s4, cos_s5, cos_s6), cos_layout, RANK, UNIT
+    )
+    sin_at = offsets(
+        at, (sin_s0, sin_s1, sin_s2, sin_s3, sin_s4, sin_s5, sin_s6), sin_layout, RANK, UNIT
+    )
     x = tl.load(x_ptr + x_at, mask=mask_of(row_mask, col_mask, x_layout)).to(tl.float32)
     cos_ = tl.load(cos_ptr + cos_at, mask=mask_of(row_mask, col_mask, cos_layout)).to(tl.float32)
     sin_ = tl.load(sin_ptr + sin_at, mask=mask_of(row_mask, col_mask, sin_layout)).to(tl.float32)
@@ -123,6 +142,7 @@ def _rope_strided(
         x_base_at,
         x_D_stride,
         x_D_size,
+        x_D_unit,
     )
     tl.store(y_ptr + y_at, y.to(y_ptr.dtype.element_ty), mask=mask)
 
@@ -136,8 +156,9 @@ def _launch_rope(via, launch, sizes, x, cos, sin, y):
             sin,
             y,
             sizes["D"],
-            x.stride(-1),
+            x.stride(-1) // rt.unit(x.stride(-1)),
             x.size(-1),
+            rt.unit(x.stride(-1)),
             launch.numel,
             WIDE=launch.wide,
             BLOCK=launch.block,
@@ -150,11 +171,12 @@ def _launch_rope(via, launch, sizes, x, cos, sin, y):
         sin,
         y,
         sizes["D"],
-        x.stride(-1),
+        x.stride(-1) // rt.unit(x.stride(-1)),
         x.size(-1),
         *launch.space,
         *launch.strides,
         *launch.layouts,
+        rt.unit(x.stride(-1)),
         RANK=launch.rank,
         UNIT=launch.unit,
         WIDE=launch.wide,

@@ -35,13 +35,13 @@ def _silu_mul_dense(gate_ptr, up_ptr, y_ptr, numel, WIDE: tl.constexpr, BLOCK: t
     tl.store(y_ptr + at, y.to(y_ptr.dtype.element_ty), mask=mask)
 
 
-@triton.jit(do_not_specialize=range(3, 27))
+@triton.jit(do_not_specialize=range(3, 31))
 def _silu_mul_strided(
     gate_ptr, up_ptr, y_ptr,
-    n_rows, n_cols, n1, n2, n3, n4,
-    y_s0, y_s1, y_s2, y_s3, y_s4, y_s5,
-    gate_s0, gate_s1, gate_s2, gate_s3, gate_s4, gate_s5,
-    up_s0, up_s1, up_s2, up_s3, up_s4, up_s5,
+    n_rows, n_cols, n1, n2, n3, n4, n5,
+    y_s0, y_s1, y_s2, y_s3, y_s4, y_s5, y_s6,
+    gate_s0, gate_s1, gate_s2, gate_s3, gate_s4, gate_s5, gate_s6,
+    up_s0, up_s1, up_s2, up_s3, up_s4, up_s5, up_s6,
     y_layout: tl.constexpr, gate_layout: tl.constexpr, up_layout: tl.constexpr,
     RANK: tl.constexpr, UNIT: tl.constexpr, WIDE: tl.constexpr,
     ROWS: tl.constexpr, COLUMNS: tl.constexpr,
@@ -49,12 +49,12 @@ def _silu_mul_strided(
     """Tensors of any strides, read in place: tiles of rows and columns over up to six dims."""
     rows, cols, row_mask, col_mask = tile(n_rows, n_cols, UNIT, WIDE, ROWS, COLUMNS)
     mask = row_mask & col_mask
-    at = coordinates(rows, cols, n1, n2, n3, n4, RANK, UNIT)
-    y_at = offsets(at, (y_s0, y_s1, y_s2, y_s3, y_s4, y_s5), y_layout, RANK, UNIT)
+    at = coordinates(rows, cols, n1, n2, n3, n4, n5, RANK, UNIT)
+    y_at = offsets(at, (y_s0, y_s1, y_s2, y_s3, y_s4, y_s5, y_s6), y_layout, RANK, UNIT)
     gate_at = offsets(
-        at, (gate_s0, gate_s1, gate_s2, gate_s3, gate_s4, gate_s5), gate_layout, RANK, UNIT
+        at, (gate_s0, gate_s1, gate_s2, gate_s3, gate_s4, gate_s5, gate_s6), gate_layout, RANK, UNIT
     )
-    up_at = offsets(at, (up_s0, up_s1, up_s2, up_s3, up_s4, up_s5), up_layout, RANK, UNIT)
+    up_at = offsets(at, (up_s0, up_s1, up_s2, up_s3, up_s4, up_s5, up_s6), up_layout, RANK, UNIT)
     gate = tl.load(gate_ptr + gate_at, mask=mask_of(row_mask, col_mask, gate_layout)).to(tl.float32)
     up = tl.load(up_ptr + up_at, mask=mask_of(row_mask, col_mask, up_layout)).to(tl.float32)
     y = _silu_mul_formula(gate, up)

@@ -119,11 +119,11 @@ def _refuse_clashes(specs: Sequence[BuiltSpec], found: Diagnostics) -> None:
     for op in (op.ir for spec in specs for op in spec.ops):
         if op.name in reserved:
             message = f"an op cannot be named `{op.name}`: the generated package has a module of that name"
-            found.error("OPG501", message, op.span, help=f"name it `{op.name.strip('_')}_op`")
+            found.error("OPG801", message, op.span, help=f"name it `{op.name.strip('_')}_op`")
         earlier = first.setdefault(op.name, op)
         if earlier is not op:
             notes = (Note("first defined here", earlier.span),)
-            found.error("OPG502", f"the op `{op.name}` is defined twice", op.span, notes=notes)
+            found.error("OPG802", f"the op `{op.name}` is defined twice", op.span, notes=notes)
 
 
 def _with_manifest(files: dict[str, tuple[str, str | None]]) -> tuple[tuple[str, str], ...]:

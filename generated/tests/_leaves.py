@@ -58,7 +58,7 @@ def _aligned(tensor: Tensor, dims: list[str], onto: list[str]) -> Tensor:
     if leading < 0 or (leading and "..." not in dims):
         raise ValueError(f"a tensor of {tensor.ndim} dims cannot be {dims}")
     order = [leading + names.index(name) for name in onto if name in names]
-    tensor = tensor.permute(*range(leading), *order)
+    tensor = tensor.permute([*range(leading), *order])
     for position, name in enumerate(name for name in onto if name != "..."):
         if name not in names:
             tensor = tensor.unsqueeze(leading + position)

@@ -6,7 +6,11 @@ import math
 import torch
 import torch.nn.functional as F
 
-from ..bias_gelu_residual import _ENTRY as entry, bias_gelu_residual as function
+from ..bias_gelu_residual import (
+    _ENTRY as entry,
+    _operator as operator,
+    bias_gelu_residual as function,
+)
 from . import _harness as harness
 from ._oracle import exact, sigmoid
 
@@ -29,6 +33,7 @@ def independent(x, bias, residual):
 CASE = harness.Case(
     entry,
     function,
+    operator,
     oracle,
     parameters=(
         harness.TensorSpec("x", "T", "... N"),
@@ -58,6 +63,10 @@ def test_every_config():
 
 def test_results():
     harness.check_results(CASE)
+
+
+def test_entrances():
+    harness.check_entrances(CASE)
 
 
 def test_more_than_32_bits():

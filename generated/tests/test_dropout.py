@@ -3,7 +3,7 @@
 
 import torch
 
-from ..dropout import _ENTRY as entry, dropout as function
+from ..dropout import _ENTRY as entry, _operator as operator, dropout as function
 from . import _harness as harness
 from ._oracle import exact, rand, scalar, where
 
@@ -21,6 +21,7 @@ def oracle(x, p, seed):
 CASE = harness.Case(
     entry,
     function,
+    operator,
     oracle,
     parameters=(
         harness.TensorSpec("x", "T", "..."),
@@ -51,6 +52,10 @@ def test_every_config():
 
 def test_results():
     harness.check_results(CASE)
+
+
+def test_entrances():
+    harness.check_entrances(CASE)
 
 
 def test_more_than_32_bits():

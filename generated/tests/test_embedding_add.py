@@ -6,7 +6,7 @@ import math
 import torch
 import torch.nn.functional as F
 
-from ..embedding_add import _ENTRY as entry, embedding_add as function
+from ..embedding_add import _ENTRY as entry, _operator as operator, embedding_add as function
 from . import _harness as harness
 from ._oracle import align, exact, take
 
@@ -42,6 +42,7 @@ def independent(ids, positions, token_table, position_table):
 CASE = harness.Case(
     entry,
     function,
+    operator,
     oracle,
     parameters=(
         harness.TensorSpec("ids", "i64", "..."),
@@ -73,6 +74,10 @@ def test_every_config():
 
 def test_results():
     harness.check_results(CASE)
+
+
+def test_entrances():
+    harness.check_entrances(CASE)
 
 
 def test_more_than_32_bits():

@@ -6,7 +6,7 @@ import math
 import torch
 import torch.nn.functional as F
 
-from ..geglu import _ENTRY as entry, geglu as function
+from ..geglu import _ENTRY as entry, _operator as operator, geglu as function
 from . import _harness as harness
 from ._oracle import erfc, exact
 
@@ -27,6 +27,7 @@ def independent(a, b):
 CASE = harness.Case(
     entry,
     function,
+    operator,
     oracle,
     parameters=(harness.TensorSpec("a", "T", "..."), harness.TensorSpec("b", "T", "...")),
     results=(harness.TensorSpec("y", "T", "..."),),
@@ -52,6 +53,10 @@ def test_every_config():
 
 def test_results():
     harness.check_results(CASE)
+
+
+def test_entrances():
+    harness.check_entrances(CASE)
 
 
 def test_more_than_32_bits():

@@ -6,7 +6,7 @@ import math
 import torch
 import torch.nn.functional as F
 
-from ..gelu import _ENTRY as entry, gelu as function
+from ..gelu import _ENTRY as entry, _operator as operator, gelu as function
 from . import _harness as harness
 from ._oracle import erfc, exact
 
@@ -26,6 +26,7 @@ def independent(x):
 CASE = harness.Case(
     entry,
     function,
+    operator,
     oracle,
     parameters=(harness.TensorSpec("x", "T", "..."),),
     results=(harness.TensorSpec("y", "T", "..."),),
@@ -51,6 +52,10 @@ def test_every_config():
 
 def test_results():
     harness.check_results(CASE)
+
+
+def test_entrances():
+    harness.check_entrances(CASE)
 
 
 def test_more_than_32_bits():

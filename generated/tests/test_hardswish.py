@@ -6,7 +6,7 @@ import math
 import torch
 import torch.nn.functional as F
 
-from ..hardswish import _ENTRY as entry, hardswish as function
+from ..hardswish import _ENTRY as entry, _operator as operator, hardswish as function
 from . import _harness as harness
 from ._oracle import exact, where
 
@@ -15,7 +15,10 @@ def oracle(x):
     """`y`, as intervals of what a kernel may give."""
     x = exact(x)
     t0 = x + 3.0
-    y = x * (where(t0 >= 6.0, 6.0, where(t0 < 0.0, 0.0, t0)) * 0.16666666666666666)
+    y = x * (
+        where(t0 >= 6.0, 6.0, where(t0 > 0.0, t0, where(t0 < 0.0, 0.0, 0.0 * t0)))
+        * 0.16666666666666666
+    )
     return y
 
 
@@ -27,6 +30,7 @@ def independent(x):
 CASE = harness.Case(
     entry,
     function,
+    operator,
     oracle,
     parameters=(harness.TensorSpec("x", "T", "..."),),
     results=(harness.TensorSpec("y", "T", "..."),),
@@ -52,6 +56,10 @@ def test_every_config():
 
 def test_results():
     harness.check_results(CASE)
+
+
+def test_entrances():
+    harness.check_entrances(CASE)
 
 
 def test_more_than_32_bits():

@@ -6,7 +6,7 @@ import math
 import torch
 import torch.nn.functional as F
 
-from ..lerp import _ENTRY as entry, lerp as function
+from ..lerp import _ENTRY as entry, _operator as operator, lerp as function
 from . import _harness as harness
 from ._oracle import absolute, exact, scalar, where
 
@@ -29,6 +29,7 @@ def independent(start, end, weight):
 CASE = harness.Case(
     entry,
     function,
+    operator,
     oracle,
     parameters=(
         harness.TensorSpec("start", "T", "..."),
@@ -58,6 +59,10 @@ def test_every_config():
 
 def test_results():
     harness.check_results(CASE)
+
+
+def test_entrances():
+    harness.check_entrances(CASE)
 
 
 def test_more_than_32_bits():

@@ -6,7 +6,11 @@ import math
 import torch
 import torch.nn.functional as F
 
-from ..masked_fill_scale import _ENTRY as entry, masked_fill_scale as function
+from ..masked_fill_scale import (
+    _ENTRY as entry,
+    _operator as operator,
+    masked_fill_scale as function,
+)
 from . import _harness as harness
 from ._oracle import exact, scalar, where
 
@@ -29,6 +33,7 @@ def independent(x, mask, value, scale):
 CASE = harness.Case(
     entry,
     function,
+    operator,
     oracle,
     parameters=(
         harness.TensorSpec("x", "T", "..."),
@@ -59,6 +64,10 @@ def test_every_config():
 
 def test_results():
     harness.check_results(CASE)
+
+
+def test_entrances():
+    harness.check_entrances(CASE)
 
 
 def test_more_than_32_bits():

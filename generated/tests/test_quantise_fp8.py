@@ -6,7 +6,7 @@ import math
 import torch
 import torch.nn.functional as F
 
-from ..quantise_fp8 import _ENTRY as entry, quantise_fp8 as function
+from ..quantise_fp8 import _ENTRY as entry, _operator as operator, quantise_fp8 as function
 from . import _harness as harness
 from ._oracle import cast, exact, scalar
 
@@ -27,6 +27,7 @@ def independent(x, scale):
 CASE = harness.Case(
     entry,
     function,
+    operator,
     oracle,
     parameters=(
         harness.TensorSpec("x", "T", "..."),
@@ -55,6 +56,10 @@ def test_every_config():
 
 def test_results():
     harness.check_results(CASE)
+
+
+def test_entrances():
+    harness.check_entrances(CASE)
 
 
 def test_more_than_32_bits():

@@ -6,7 +6,7 @@ import math
 import torch
 import torch.nn.functional as F
 
-from ..relu_squared import _ENTRY as entry, relu_squared as function
+from ..relu_squared import _ENTRY as entry, _operator as operator, relu_squared as function
 from . import _harness as harness
 from ._oracle import exact, where
 
@@ -14,7 +14,7 @@ from ._oracle import exact, where
 def oracle(x):
     """`y`, as intervals of what a kernel may give."""
     x = exact(x)
-    t0 = where(x < 0.0, 0.0, x)
+    t0 = where(x > 0.0, x, where(x < 0.0, 0.0, 0.0 * x))
     y = t0 * t0
     return y
 
@@ -27,6 +27,7 @@ def independent(x):
 CASE = harness.Case(
     entry,
     function,
+    operator,
     oracle,
     parameters=(harness.TensorSpec("x", "T", "..."),),
     results=(harness.TensorSpec("y", "T", "..."),),
@@ -52,6 +53,10 @@ def test_every_config():
 
 def test_results():
     harness.check_results(CASE)
+
+
+def test_entrances():
+    harness.check_entrances(CASE)
 
 
 def test_more_than_32_bits():

@@ -6,7 +6,7 @@ import math
 import torch
 import torch.nn.functional as F
 
-from ..rope import _ENTRY as entry, rope as function
+from ..rope import _ENTRY as entry, _operator as operator, rope as function
 from . import _harness as harness
 from ._oracle import align, exact, index, scalar, take, where
 
@@ -35,6 +35,7 @@ def independent(x, cos, sin):
 CASE = harness.Case(
     entry,
     function,
+    operator,
     oracle,
     parameters=(
         harness.TensorSpec("x", "T", "... S H D"),
@@ -69,6 +70,10 @@ def test_every_config():
 
 def test_results():
     harness.check_results(CASE)
+
+
+def test_entrances():
+    harness.check_entrances(CASE)
 
 
 def test_more_than_32_bits():

@@ -6,7 +6,7 @@ import math
 import torch
 import torch.nn.functional as F
 
-from ..rope_interleaved import _ENTRY as entry, rope_interleaved as function
+from ..rope_interleaved import _ENTRY as entry, _operator as operator, rope_interleaved as function
 from . import _harness as harness
 from ._oracle import align, exact, index, spread, take, where
 
@@ -33,6 +33,7 @@ def independent(x, cos, sin):
 CASE = harness.Case(
     entry,
     function,
+    operator,
     oracle,
     parameters=(
         harness.TensorSpec("x", "T", "... S H D"),
@@ -66,6 +67,10 @@ def test_every_config():
 
 def test_results():
     harness.check_results(CASE)
+
+
+def test_entrances():
+    harness.check_entrances(CASE)
 
 
 def test_more_than_32_bits():

@@ -6,7 +6,7 @@ import math
 import torch
 import torch.nn.functional as F
 
-from ..silu_mul import _ENTRY as entry, silu_mul as function
+from ..silu_mul import _ENTRY as entry, _operator as operator, silu_mul as function
 from . import _harness as harness
 from ._oracle import exact, sigmoid
 
@@ -27,6 +27,7 @@ def independent(gate, up):
 CASE = harness.Case(
     entry,
     function,
+    operator,
     oracle,
     parameters=(harness.TensorSpec("gate", "T", "..."), harness.TensorSpec("up", "T", "...")),
     results=(harness.TensorSpec("y", "T", "..."),),
@@ -52,6 +53,10 @@ def test_every_config():
 
 def test_results():
     harness.check_results(CASE)
+
+
+def test_entrances():
+    harness.check_entrances(CASE)
 
 
 def test_more_than_32_bits():

@@ -6,7 +6,7 @@ import math
 import torch
 import torch.nn.functional as F
 
-from ..softplus import _ENTRY as entry, softplus as function
+from ..softplus import _ENTRY as entry, _operator as operator, softplus as function
 from . import _harness as harness
 from ._oracle import exact, exp, log1p, scalar, where
 
@@ -29,6 +29,7 @@ def independent(x, beta):
 CASE = harness.Case(
     entry,
     function,
+    operator,
     oracle,
     parameters=(
         harness.TensorSpec("x", "T", "..."),
@@ -57,6 +58,10 @@ def test_every_config():
 
 def test_results():
     harness.check_results(CASE)
+
+
+def test_entrances():
+    harness.check_entrances(CASE)
 
 
 def test_more_than_32_bits():

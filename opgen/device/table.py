@@ -29,4 +29,4 @@ def markdown_table(columns: Sequence[str], rows: Rows) -> str:
 
 
 def _is_numeric(cells: Sequence[str]) -> bool:
-    return all(cell in ("", "-") or cell.replace(",", "").replace(".", "", 1).isdigit() for cell in cells)
+    return all(cell in ("", "-") or cell.replace(".", "", 1).replace("e-", "", 1).isdigit() for cell in cells)

@@ -29,13 +29,17 @@ def interleaved(contenders: Mapping[str, Work], *, rounds: int = _ROUNDS) -> dic
     Each round times some calls of every contender, one contender after the other, so that a card that grows slower
     while it heats up does so for all. Before each call the L2 cache is overwritten, as `triton.testing.do_bench` does.
     """
-    cache = torch.empty(_CLEARED_BYTES, dtype=torch.int8, device="cuda")
+    cache = _cache_sized_memory()
     calls = {name: _calls_of_a_round(work, cache) for name, work in contenders.items()}
     times: dict[str, list[float]] = {name: [] for name in contenders}
     for _ in range(rounds):
         for name, work in contenders.items():
             times[name] += _timed(work, calls[name], cache)
     return {name: median(found) for name, found in times.items()}
+
+
+def _cache_sized_memory() -> torch.Tensor:
+    return torch.empty(_CLEARED_BYTES, dtype=torch.int8, device="cuda")
 
 
 def copy_work(count: int, device: str = "cuda") -> Work:

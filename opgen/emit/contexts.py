@@ -94,8 +94,9 @@ class TestContext:
 
     spec: str
     op: str
-    function: str
     entry: str
+    function: str
+    operator: str
     functions: tuple[str, ...]
     oracle_parameters: tuple[str, ...]
     oracle_returns: str

@@ -32,7 +32,8 @@ from opgen.ir.nodes import (
 from opgen.ir.passes.partition import Part
 from opgen.plan.model import Access, ElementwisePlan
 
-_SPACE = ("n_rows", "n_cols", "n1", "n2", "n3", "n4")
+_SPACE = ("n_rows", "n_cols", "n1", "n2", "n3", "n4", "n5")
+_STRIDES = 7
 _LINE = 90
 _KERNEL_NAMES = frozenset(
     {*_SPACE, "numel", "program", "at", "mask", "rows", "cols", "inside", "row_mask", "col_mask"}
@@ -64,6 +65,7 @@ class _Kernel:
     stems: dict[Access, str] = field(default_factory=dict)  # begins the names of an access's strides
     offsets: dict[Access, str] = field(default_factory=dict)
     integers: dict[str, str] = field(default_factory=dict)  # kernel name -> the launcher's expression
+    units: dict[str, str] = field(default_factory=dict)  # the same, for compile-time numbers
     formula: dict[str, str] = field(default_factory=dict)  # formula parameter -> argument
 
     @property
@@ -93,7 +95,8 @@ def kernel_context(
     ]
     pointers = [kernel.pointers[name] for name in used.tensors]
     integers = list(kernel.integers)
-    consts = [f"{kernel.values[name]}: tl.constexpr" for name in used.consts]
+    consts = [f"{name}: tl.constexpr" for name in (*(kernel.values[one] for one in used.consts), *kernel.units)]
+    given_consts = (*(launch.of[name] for name in used.consts), *kernel.units.values())
     strides, layouts = _layout_names(kernel)
     dense = module_names.fresh(f"{stem}_dense")
     strided = module_names.fresh(f"{stem}_strided")
@@ -117,7 +120,7 @@ def kernel_context(
             *_stores(kernel, part.graph.stores, results, dense=True),
         ),
         strided=strided,
-        strided_decorator=_decorator(len(pointers), unspecialised + len(_SPACE) + 6 * len(strides)),
+        strided_decorator=_decorator(len(pointers), unspecialised + len(_SPACE) + _STRIDES * len(strides)),
         strided_parameters=_grouped(pointers + scalars, integers, list(_SPACE), *strides, layouts, consts),
         strided_lines=(
             *_offset_lines(kernel),
@@ -129,14 +132,14 @@ def kernel_context(
         launch_parameters=(launch.via, launch.figures, launch.sizes, *launch.of.values()),
         via=launch.via,
         figures=launch.figures,
-        dense_arguments=tuple([*given, *kernel.integers.values(), *(launch.of[name] for name in used.consts)]),
+        dense_arguments=(*given, *kernel.integers.values(), *given_consts),
         strided_arguments=(
             *given,
             *kernel.integers.values(),
             f"*{launch.figures}.space",
             f"*{launch.figures}.strides",
             f"*{launch.figures}.layouts",
-            *(launch.of[name] for name in used.consts),
+            *given_consts,
         ),
     )
 
@@ -145,7 +148,7 @@ def _given(op: Op, name: str, launch: LaunchNames) -> str:
     """A tensor as the launcher passes it on."""
     item = next(one for one in (*op.tensors, *op.results) if one.name == name)
     own = launch.of[name]
-    return f"rt.as_bytes({own})" if is_f8(item.element.dtype) else own
+    return f"rt.f8({own})" if is_f8(item.element.dtype) else own
 
 
 @dataclass(frozen=True)
@@ -259,6 +262,15 @@ class _Leaves:
         self.kernel.integers[name] = expression
         return name
 
+    def _unit(self, wanted: str, expression: str) -> str:
+        """A compile-time number that the launcher derives from a stride."""
+        for name, known in self.kernel.units.items():
+            if known == expression:
+                return name
+        name = self.kernel.names.fresh(wanted)
+        self.kernel.units[name] = expression
+        return name
+
     def _position(self, dims: tuple[Dim, ...]) -> Text:
         name = self.kernel.offsets[Access(None, dims)]
         self.kernel.formula[name] = f"{name}.to(tl.int64)"
@@ -279,17 +291,22 @@ class _Leaves:
         for dim, ref in node.coordinates:
             place = tensor.dims.index(dim) - len(tensor.dims)
             own = self.launch.of[node.param]
-            stride = self._integer(f"{node.param}_{_words(dim)}_stride", f"{own}.stride({place})")
-            size = self._integer(f"{node.param}_{_words(dim)}_size", f"{own}.size({place})")
-            kernel.formula[stride] = stride
-            kernel.formula[size] = size
+            stem = f"{node.param}_{_words(dim)}"
+            stride = self._integer(f"{stem}_stride", f"{own}.stride({place}) // rt.unit({own}.stride({place}))")
+            size = self._integer(f"{stem}_size", f"{own}.size({place})")
+            unit = self._unit(f"{stem}_unit", f"rt.unit({own}.stride({place}))")
+            kernel.formula |= {stride: stride, size: size, f"{unit}: tl.constexpr": unit}
             position = self._named(printer, ref)
-            places.append(f"step({position}, {stride})")
+            places.append(f"step({position}, {stride}, {unit})")
             conditions.append(f"inside({position}, {size})")
         inside = printer.names.numbered("inside")
         printer.lines.append(f"{inside} = {' & '.join(conditions)}")
-        loaded = f"tl.load({' + '.join(places)}, mask={inside}, other=0)"
-        return Text(_widened(loaded, tensor.element))
+        loaded = _widened(f"tl.load({' + '.join(places)}, mask={inside}, other=0)", tensor.element)
+        if value.name is not None:
+            return Text(loaded)
+        name = printer.names.fresh(f"{node.param}_value")
+        printer.lines.append(f"{name} = {loaded}")
+        return Text(name)
 
     def _named(self, printer: Printer, ref: Ref) -> str:
         """A value's text, given a name first where it is more than one."""
@@ -371,11 +388,12 @@ def _stores(kernel: _Kernel, stores: tuple[Store, ...], results: list[str], *, d
 
 def _narrowed(name: str, pointer: str, computed: DType, element: Element) -> str:
     """A value as it is stored. From f64 a half is reached in one rounding, which the compiler's own cast is not."""
+    target = f"{pointer}.dtype.element_ty"
     if is_f8(element.dtype):
-        return f"encode_{element.dtype.name}({name})"
+        native = f", {target}" if element.dtype.name == "f8e4m3" else ""
+        return f"encode_{element.dtype.name}({name}{native})"
     if is_loaded_as_computed(element):
         return name
-    target = f"{pointer}.dtype.element_ty"
     if computed.name == "f64" and element.dtype.is_float:
         return f"round_to({name}, {target}).to({target})"
     return f"{name}.to({target})"
@@ -392,7 +410,7 @@ def _layout_names(kernel: _Kernel) -> tuple[list[list[str]], list[str]]:
     """The stride parameters of each access, and the layout classes."""
     strides, layouts = [], []
     for stem in kernel.stems.values():
-        strides.append([f"{stem}_s{place}" for place in range(6)])
+        strides.append([f"{stem}_s{place}" for place in range(_STRIDES)])
         layouts.append(f"{stem}_layout: tl.constexpr")
     return strides, layouts
 
@@ -401,7 +419,7 @@ def _offset_lines(kernel: _Kernel) -> list[str]:
     lines = []
     for access, stem in kernel.stems.items():
         offsets = kernel.offsets[access]
-        strides = ", ".join(f"{stem}_s{place}" for place in range(6))
+        strides = ", ".join(f"{stem}_s{place}" for place in range(_STRIDES))
         lines.append(f"{offsets} = offsets(at, ({strides}), {stem}_layout, RANK, UNIT)")
     return lines
 

@@ -36,8 +36,9 @@ def test_context(op: Op, module: ModuleContext) -> TestContext:
     return TestContext(
         spec=module.spec,
         op=op.name,
-        function=module.function.name,
         entry=module.entry.name,
+        function=module.function.name,
+        operator=module.operator.name,
         functions=oracle.functions,
         oracle_parameters=oracle.parameters,
         oracle_returns=" and ".join(f"`{name}`" for name in target_dims(op)),

@@ -1,7 +1,7 @@
 """Activations that a formula over the elementary functions would make slower, or inexact in a tail.
 
-As in `_math.py`, every float32 result is within 4 units in the last place wherever it is normal, and NaN,
-infinities and signed zeros come out as in PyTorch.
+As in `_math.py`, every float32 result is within 4 units in the last place wherever it is normal,
+and NaN, infinities and signed zeros come out as in PyTorch.
 """
 
 import triton
@@ -50,12 +50,13 @@ def _gate(x, z, high, low):
     """
     n, scale = power_of_two(z * -1.4426950408889634, 63)
     r = minus_multiple_of_ln2(-high, n) - low
-    # d = 2^-64 (1 + e^-z); the result is x 2^-64 / d, its factors in an order that avoids extremes.
-    d = exp_reduced(r) * scale + 5.421010862427522e-20
-    root = tl.rsqrt(d)
-    lost = 1.0 - d * (root * root)
-    root = root * 2.3283064365386963e-10
-    y = (x * root) * (root * lost + root)
+    # d = 2^-64 (1 + e^-z); 2^-64 / d is the sigmoid, and the 2^-64 goes to the factor that stays
+    # normal with it.
+    scaled = reciprocal(exp_reduced(r) * scale + 5.421010862427522e-20)
+    large = tl.abs(x) > 1.0
+    y = tl.where(large, x * 5.421010862427522e-20, x) * tl.where(
+        large, scaled, scaled * 5.421010862427522e-20
+    )
     return tl.where(z <= -132.0, x * 0.0, y)
 
 
@@ -89,7 +90,8 @@ def swish(x, beta):
 def mish(x):
     """x tanh(log(1 + e^x)).
 
-    With e = e^-|x| it is x (1 - 2 e^2 / (1 + 2 e + 2 e^2)) for x > 0, x e (1 - (e + e^2) / (2 + 2 e + e^2)) for x < 0.
+    With e = e^-|x| it is x (1 - 2 e^2 / (1 + 2 e + 2 e^2)) for x > 0, x e (1 - (e + e^2) / (2 + 2 e
+    + e^2)) for x < 0.
     """
     negative = x < 0.0
     if x.dtype == tl.float64:
@@ -116,7 +118,8 @@ def gelu(x):
     bound: tl.constexpr = 40.0 if x.dtype == tl.float64 else 13.27
     a = at_most(tl.abs(x), bound)
     q, scale = gaussian(a, 0.5)
-    # x comes before the power of two, as without it the rest may be subnormal; bounded to avoid inf * 0.
+    # x comes before the power of two, as without it the rest may be subnormal; bounded to avoid inf
+    # * 0.
     y = (at_most(x, bound) * (scaled_erfc(a, 0.7071067811865476) * 0.5)) * scale
     y = y * q + y
     return tl.where(x > 0.0, x - y, y)

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from math import prod
 
 import torch
 
 from ._binding import Bound, Dim, Operator, Tensor, dim
 from ._layout import (
+    GENERAL,
     MAX_DIMS,
     aligned,
     choose_tile_dims,
@@ -22,6 +24,10 @@ from ._layout import (
 _UNIT = 16
 #: Added to the layout class of a tensor whose strides are no multiples of `_UNIT`, and are passed in elements.
 _ODD = 8
+#: The class of a tensor that does not walk folded columns evenly; the others are those of `_layout.py`.
+FOLDED = 5
+#: A last dim of fewer elements is folded into the columns with the one before it.
+_FEW_COLUMNS = 32
 
 
 @dataclass(frozen=True)
@@ -73,7 +79,7 @@ class Launch:
     """A chosen kernel and its figures.
 
     `dense` kernels walk `numel` elements in memory order. Strided ones take `space` (rows, columns, four inner
-    sizes, in multiples of `unit`), six strides for each access (in such multiples too, unless its layout class says
+    sizes, in multiples of `unit`; the size of a folded last dim), seven strides for each access (in such multiples too, unless its layout class says
     otherwise) and the layout classes.
     """
 
@@ -118,44 +124,70 @@ def _dense(numel: int, config: Config) -> Launch:
 
 
 def _strided(sizes: tuple[int, ...], strides: tuple[tuple[int, ...], ...], config: Config) -> Launch:
-    sizes, strides, layouts = choose_tile_dims(sizes, strides)
-    if len(sizes) == 1:  # a row of its own: the kernel's space has at least a row dim and columns
-        sizes, strides = (1, *sizes), tuple((0, *operand) for operand in strides)
-    turned = len(sizes) > 1 and any(operand[-2] == 1 and operand[-1] != 1 for operand in strides)
+    fold = sizes[-1] if len(sizes) > 1 and sizes[-1] < _FEW_COLUMNS else 1
+    inner = tuple(operand[-1] for operand in strides)
+    split = tuple(fold > 1 and operand[-2] != fold * operand[-1] for operand in strides)
+    flat_sizes, flat_strides = (sizes, strides) if fold == 1 else _folded(sizes, strides, split)
+    tile_sizes, tile_strides, layouts = choose_tile_dims(flat_sizes, flat_strides)
+    if len(tile_sizes) == 1:  # the kernel's space has at least a row dim and columns
+        tile_sizes, tile_strides = (1, *tile_sizes), tuple((0, *operand) for operand in tile_strides)
+    layouts = tuple(FOLDED if folded else kind for folded, kind in zip(split, layouts))
+    turned = any(
+        operand[-2] == 1 and operand[-1] != 1 and not folded for operand, folded in zip(tile_strides, split)
+    )
     rows, columns = config.turned if turned else config.tile
     warps = (config.turned_warps if turned else config.tile_warps) or config.warps
-    while columns // 2 >= sizes[-1] and columns > 16:  # short rows: more of them in a tile
+    while columns // 2 >= tile_sizes[-1] and columns > 16:  # short rows: more of them in a tile
         rows, columns = rows * 2, columns // 2
-    unit = 1 if any(size % _UNIT for size in sizes[1:]) else _UNIT
-    inner = (_UNIT, *sizes[1:])  # the outermost size, of the rows, is passed as it is
-    even = [unit == 1 or aligned(inner, (operand,), (kind,)) for operand, kind in zip(strides, layouts)]
-    n_rows = 1
-    for size in sizes[:-1]:
-        n_rows *= size
-    grid = (-(-n_rows // rows) * -(-sizes[-1] // columns),)
-    wide = needs_wide(sizes, strides, rows * columns)
-    between = tuple(size // unit for size in sizes[1:-1])
-    space = (n_rows, sizes[-1] // unit, *(1,) * (MAX_DIMS - 2 - len(between)), *between)
+    unit = 1 if any(size % _UNIT for size in tile_sizes[1:]) else _UNIT
+    units = tuple(
+        unit if _is_even(tile_sizes, operand, kind, last, unit) else 1
+        for operand, kind, last in zip(tile_strides, layouts, inner)
+    )
+    n_rows = prod(tile_sizes[:-1])
+    between = tuple(size // unit for size in tile_sizes[1:-1])
     return Launch(
-        False,
-        grid,
-        wide,
-        warps,
-        rank=len(sizes),
+        dense=False,
+        grid=(-(-n_rows // rows) * -(-tile_sizes[-1] // columns),),
+        wide=needs_wide(sizes, strides, rows * columns),
+        warps=warps,
+        rank=len(tile_sizes),
         unit=unit,
         tile=(rows, columns),
-        space=space,
+        space=(n_rows, tile_sizes[-1] // unit, *(1,) * (MAX_DIMS - 2 - len(between)), *between, fold),
         strides=tuple(
-            stride for operand, whole in zip(strides, even) for stride in _six(operand, unit if whole else 1)
+            stride // own
+            for operand, last, own in zip(tile_strides, inner, units)
+            for stride in (*_six(operand), last)
         ),
-        layouts=tuple(kind if whole else kind + _ODD for kind, whole in zip(layouts, even)),
+        layouts=tuple(kind if own == unit else kind + _ODD for kind, own in zip(layouts, units)),
     )
 
 
-def _six(operand: tuple[int, ...], unit: int) -> tuple[int, ...]:
-    """Strides in units, in the six places of a kernel: outermost, unused ones, inner row dims, columns."""
-    outer, *inner, columns = (stride // unit for stride in operand)
-    return (outer, *(0,) * (MAX_DIMS - 2 - len(inner)), *inner, columns)
+def _folded(
+    sizes: tuple[int, ...], strides: tuple[tuple[int, ...], ...], split: tuple[bool, ...]
+) -> tuple[tuple[int, ...], tuple[tuple[int, ...], ...]]:
+    """The space with its last two dims as one; an operand that does not walk it evenly keeps the outer's stride."""
+    flat = tuple(
+        (*operand[:-2], operand[-2] if uneven else operand[-1]) for operand, uneven in zip(strides, split)
+    )
+    return (*sizes[:-2], sizes[-2] * sizes[-1]), flat
+
+
+def _is_even(sizes: tuple[int, ...], operand: tuple[int, ...], kind: int, inner: int, unit: int) -> bool:
+    """Whether all strides that a kernel reads of an operand are multiples of `unit`."""
+    if unit == 1:
+        return True
+    if kind == FOLDED and inner % unit:
+        return False
+    # The outermost size, of the rows, is passed as it is.
+    return aligned((unit, *sizes[1:]), (operand,), (GENERAL if kind == FOLDED else kind,))
+
+
+def _six(operand: tuple[int, ...]) -> tuple[int, ...]:
+    """Strides in the six places of a kernel: outermost, unused ones, inner row dims, columns."""
+    outer, *between, columns = operand
+    return (outer, *(0,) * (MAX_DIMS - 2 - len(between)), *between, columns)
 
 
 @dataclass(frozen=True)

@@ -1,20 +1,22 @@
 """Elementary functions for Triton kernels, on blocks or scalars of float32 or float64.
 
-Every float32 function is within 4 units in the last place wherever its result is normal (`pow`: 16),
-over its whole range, on a GPU and under Triton's interpreter. NaN, infinities and signed zeros come out
-as in PyTorch. A function may read a subnormal as zero and write zero for a subnormal.
+Every float32 function is within 4 units in the last place wherever its result is normal (`pow`:
+16), over its whole range, on a GPU and under Triton's interpreter. NaN, infinities and signed zeros
+come out as in PyTorch. A function may read a subnormal as zero and write zero for a subnormal.
 
 The float32 forms use integer operations on bits, additions, multiplications, `tl.exp2` of a small
-argument and `tl.rsqrt`, which behave alike on all targets. They hold with and without contraction of
-`a * b + c` into one rounding, because the compiler contracts and the interpreter does not. The float64
-forms rest on Triton's own float64 functions and lose a few units; `pow` loses one for each unit of
-|y log2(x)|.
+argument and `tl.rsqrt`, which behave alike on all targets. They hold with and without contraction
+of `a * b + c` into one rounding, because the compiler contracts and the interpreter does not. The
+float64 forms rest on Triton's own float64 functions and lose a few units; `pow` loses one for each
+unit of |y log2(x)|.
 """
 
 import triton
 import triton.language as tl
 
 from ._math_parts import (
+    INTERPRETED,
+    exp_estimate,
     at_most,
     clip,
     exp_reduced,
@@ -35,13 +37,11 @@ from ._math_parts import (
 @triton.jit
 def exp(x):
     """e^x."""
-    if x.dtype == tl.float64:
+    if x.dtype == tl.float64 or INTERPRETED:
         return tl.exp(x)
     else:
-        x = clip(x, -88.0, 89.0)
-        # Rounding down instead of to nearest keeps 2^n finite up to the largest result.
-        n, scale = power_of_two(x * 1.4426950408889634 - 0.5)
-        return tl.exp2(minus_multiple_of_ln2(x, n) * 1.4426950408889634) * scale
+        estimate, correction = exp_estimate(x)
+        return estimate * correction
 
 
 @triton.jit
@@ -158,11 +158,11 @@ def sigmoid(x):
     if x.dtype == tl.float64:
         e = tl.exp(-tl.abs(x))
         return tl.where(x < 0.0, e, 1.0) / (1.0 + e)
+    elif INTERPRETED:
+        return 1.0 / (1.0 + tl.exp(-x))
     else:
-        z = clip(x, -88.0, 88.0)
-        n, scale = power_of_two(z * -1.4426950408889634)
-        y = reciprocal(exp_reduced(minus_multiple_of_ln2(-z, n)) * scale + 1.0)
-        return tl.where(x < -88.0, 0.0, y)
+        estimate, correction = exp_estimate(-x)
+        return 1.0 / (estimate * correction + 1.0)
 
 
 @triton.jit
@@ -188,7 +188,8 @@ def _log2_pair(x):
     lead = leading_half(f)
     square = lead * lead
     square_rest = (f - lead) * (f + lead)
-    # log(1 + f) = f - f^2 / 2 + f^3 / 3 + f^4 q (error of the fit 2^-32.6), the square without rounding.
+    # log(1 + f) = f - f^2 / 2 + f^3 / 3 + f^4 q (error of the fit 2^-32.6), the square without
+    # rounding.
     # fmt: off
     q = polynomial(f, (
         -0.112736143, 0.11930757, -0.0960291997, 0.107767604, -0.12523976, 0.143021107,

@@ -1,8 +1,8 @@
 """Operations with one right answer, for Triton kernels, on blocks or scalars.
 
-Comparisons that keep NaN and signed zeros, rounding to integers and to narrower types, division with its
-quotient and remainder by Python's sign rule, and random numbers. They give the same bits on every target and
-under Triton's interpreter. Floating-point arguments are float32 or float64.
+Comparisons that keep NaN and signed zeros, rounding to integers and to narrower types, division
+with its quotient and remainder by Python's sign rule, and random numbers. They give the same bits
+on every target and under Triton's interpreter. Floating-point arguments are float32 or float64.
 """
 
 import triton
@@ -86,7 +86,7 @@ def trunc(x):
 
 @triton.jit
 def round_even(x):
-    """The nearest integer, halves to even: 2^23 (2^52) has no fraction bits, so adding it rounds."""
+    """The nearest integer, halves to even: a sum with 2^23 (2^52) has no fraction bits."""
     a = tl.abs(x)
     if x.dtype == tl.float64:
         rounded = tl.where(a < 4503599627370496.0, (a + 4503599627370496.0) - 4503599627370496.0, a)
@@ -108,9 +108,11 @@ def to_int(x, dtype: tl.constexpr):
 
 @triton.jit
 def _round_significand(x, fraction_bits: tl.constexpr, least_exponent: tl.constexpr):
-    """Float32 |x| < 2^100 rounded to `fraction_bits`, or to a multiple of 2^(least_exponent - fraction_bits).
+    """Float32 |x| < 2^100 rounded to `fraction_bits`, or to a multiple of 2^(least_exponent -
+    fraction_bits).
 
-    The sum with 1.5 * 2^(23 - fraction_bits) times the power of two in `x` has just those bits left.
+    The sum with 1.5 * 2^(23 - fraction_bits) times the power of two in `x` has just those bits
+    left.
     """
     exponent = x.to(tl.int32, bitcast=True) & 0x7F800000
     exponent = tl.maximum(exponent, (least_exponent + 127) << 23)
@@ -120,7 +122,9 @@ def _round_significand(x, fraction_bits: tl.constexpr, least_exponent: tl.conste
 
 @triton.jit
 def _to_f32_sticky(x):
-    """Float64 `x` as a float32, its last bit set if any bit was lost: a second rounding is then right."""
+    """Float64 `x` as a float32, its last bit set if any bit was lost: a second rounding is then
+    right.
+    """
     y = x.to(tl.float32)
     back = y.to(tl.float64)
     bits = y.to(tl.int32, bitcast=True)
@@ -154,7 +158,7 @@ def _round_f8e5m2(x):
 
 @triton.jit
 def round_to(x, dtype: tl.constexpr):
-    """`x` rounded once, to nearest even, to a storage type, and widened to float32 (float64 stays)."""
+    """`x` rounded once, to nearest even, to a storage type, and widened (float64 stays)."""
     if dtype == tl.float64:
         return x.to(tl.float64)
     elif dtype == tl.float32:
@@ -176,22 +180,30 @@ def round_to(x, dtype: tl.constexpr):
 
 
 @triton.jit
-def encode_f8e4m3(x):
-    """The bits, a uint8, of `x` rounded to float8 e4m3 (saturating at 448; NaN is 0x7F or 0xFF)."""
-    y = round_to(x, tl.float8e4nv)
-    # 2^-8 y has in float16 the same exponent field and the same leading fraction bits as y has in e4m3.
-    half = (y * 0.00390625).to(tl.float16).to(tl.int16, bitcast=True)
-    code = ((half >> 8) & 0x80) | tl.where(y != y, 0x7F, (half >> 7) & 0x7F)
-    return code.to(tl.uint8)
+def encode_f8e4m3(x, dtype: tl.constexpr = tl.uint8):
+    """`x` rounded to float8 e4m3 (saturating at 448, NaN kept): as `dtype` where the GPU has it, or its bits, a uint8."""
+    if dtype == tl.uint8:
+        y = round_to(x, tl.float8e4nv)
+        # 2^-8 y has in float16 the same exponent field and the same leading fraction bits as y has in e4m3.
+        half = (y * 0.00390625).to(tl.float16).to(tl.int16, bitcast=True)
+        code = ((half >> 8) & 0x80) | tl.where(y != y, 0x7F, (half >> 7) & 0x7F)
+        return code.to(tl.uint8)
+    elif x.dtype == tl.float64:
+        return _to_f32_sticky(x).to(dtype)
+    else:
+        return x.to(dtype)
 
 
 @triton.jit
-def decode_f8e4m3(bits):
-    """The float32 value of float8 e4m3 `bits`, a uint8."""
-    code = bits.to(tl.int16)
-    half = ((code & 0x80) << 8) | ((code & 0x7F) << 7)
-    y = half.to(tl.int16).to(tl.float16, bitcast=True).to(tl.float32) * 256.0
-    return tl.where((code & 0x7F) == 0x7F, float("nan"), y)
+def decode_f8e4m3(value):
+    """The float32 value of float8 e4m3, or of its bits, a uint8."""
+    if value.dtype == tl.uint8:
+        code = value.to(tl.int16)
+        half = ((code & 0x80) << 8) | ((code & 0x7F) << 7)
+        y = half.to(tl.int16).to(tl.float16, bitcast=True).to(tl.float32) * 256.0
+        return tl.where((code & 0x7F) == 0x7F, float("nan"), y)
+    else:
+        return value.to(tl.float32)
 
 
 @triton.jit
@@ -209,11 +221,33 @@ def decode_f8e5m2(bits):
 
 @triton.jit
 def div(x, y):
-    """The correctly rounded quotient of two floats, one of which may be a Python number."""
-    if (x + y).dtype == tl.float64:
+    """The quotient of two floats, one of which may be a Python number, within 2 units in the last place."""
+    if (x + y).dtype == tl.float64 or (x + y).shape == ():
         return x / y
     else:
-        return tl.div_rn(x, y)
+        y = tl.cast(y, tl.float32)
+        if y.shape == ():
+            return _div_by_scalar(x, y)
+        else:
+            return x / y
+
+
+@triton.jit
+def _div_by_scalar(x, y):
+    """`x / y` for one divisor: two products, with the reciprocal of its significand and with a power of two.
+
+    Zeros, subnormals and numbers from 2^126 on, infinities and NaN divide as they are.
+    """
+    bits = y.to(tl.int32, bitcast=True)
+    exponent = (bits >> 23) & 0xFF
+    if (exponent == 0) | (exponent > 252):
+        quotient = x / y
+    else:
+        significand = ((bits & -0x7F800001) | 0x3F800000).to(tl.float32, bitcast=True)
+        power = ((253 - exponent) << 23).to(tl.float32, bitcast=True)
+        # The power comes first, so that a subnormal x is scaled before it is rounded.
+        quotient = (x * power) * (2.0 / significand)
+    return quotient
 
 
 @triton.jit
@@ -238,7 +272,8 @@ def _rounded_leading(x, dropped: tl.constexpr):
 
 @triton.jit
 def _subtract_multiple(r, b):
-    """`r` less a near multiple of b > 0, exactly: within 3/4 b of zero if |r| < 2^10 b, else far closer.
+    """`r` less a near multiple of b > 0, exactly: within 3/4 b of zero if |r| < 2^10 b, else far
+    closer.
 
     The quotient is cut to 11 bits (24 in float64) and `b` into halves, so that nothing is rounded.
     """
@@ -250,7 +285,8 @@ def _subtract_multiple(r, b):
         far: tl.constexpr = 2.0**-100
         quotient_dropped: tl.constexpr = 13
         half_dropped: tl.constexpr = 12
-    # Where the quotient would overflow, a larger multiple of b goes first; where a product would, all are halved.
+    # Where the quotient would overflow, a larger multiple of b goes first; where a product would,
+    # all are halved.
     for _ in tl.static_range(2):
         b = tl.where(tl.abs(r) * far >= b, b / far, b)
     large = tl.abs(r) * far > 1.0
@@ -276,7 +312,9 @@ def _fmod(x, y):
 
 @triton.jit
 def floor_mod(x, y):
-    """The remainder with the sign of `y`, as `torch.remainder`; on two integers or two floats of one type."""
+    """The remainder with the sign of `y`, as `torch.remainder`; on two integers or two floats of
+    one type.
+    """
     if x.dtype.is_floating():
         m = _fmod(x, y)
     else:
@@ -286,7 +324,9 @@ def floor_mod(x, y):
 
 @triton.jit
 def floor_div(x, y):
-    """The quotient rounded down, as `torch.floor_divide`; on two integers or two floats of one type."""
+    """The quotient rounded down, as `torch.floor_divide`; on two integers or two floats of one
+    type.
+    """
     if x.dtype.is_floating():
         m = _fmod(x, y)
         q = div(x - m, y)
@@ -305,7 +345,9 @@ def floor_div(x, y):
 
 @triton.jit
 def uniform(seed, position):
-    """A float32 in [0, 1): Philox-4x32-10 of `position` under the 64-bit key `seed`, mapped as `tl.rand` does."""
+    """A float32 in [0, 1): Philox-4x32-10 of `position` under the 64-bit key `seed`, mapped as
+    `tl.rand` does.
+    """
     position = position.to(tl.int64)
     low = position.to(tl.uint32)
     word, _, _, _ = tl.philox(seed, low, (position >> 32).to(tl.uint32), low * 0, low * 0)

@@ -1,11 +1,16 @@
 """Pieces that the elementary functions share: range reduction, polynomials, bits.
 
-On blocks or scalars, of float32 where nothing else is said. Polynomials are minimax fits of the relative error, made
-for this file, with the coefficients rounded to float32 one after the other.
+On blocks or scalars, of float32 where nothing else is said. Polynomials are minimax fits of the
+relative error, made for this file, with the coefficients rounded to float32 one after the other.
 """
 
 import triton
 import triton.language as tl
+
+
+#: Whether kernels run in Triton's interpreter. It rounds the product of a multiply-add, so code that lives on a fused
+#: one takes NumPy's functions there instead.
+INTERPRETED = tl.constexpr(triton.knobs.runtime.interpret)
 
 
 @triton.jit
@@ -30,7 +35,9 @@ def with_sign_of(y, x):
 
 @triton.jit
 def leading_half(x):
-    """`x` with the lower half of its significand cleared, so that products of two such values are exact."""
+    """`x` with the lower half of its significand cleared, so that products of two such values are
+    exact.
+    """
     if x.dtype == tl.float64:
         return (x.to(tl.int64, bitcast=True) & -0x8000000).to(tl.float64, bitcast=True)
     else:
@@ -50,19 +57,43 @@ def clip(x, low, high):
 
 
 @triton.jit
-def reciprocal(d):
-    """1 / d for float32 d in [2^-126, 2^127]: an estimate and one Newton step, cheaper than a division."""
+def reciprocal_estimate(d):
+    """An estimate e of 1 / d for float32 d in [2^-126, 2^127], and its relative error 1 - d e."""
     root = tl.rsqrt(d)
     estimate = root * root
-    return estimate + estimate * (1.0 - d * estimate)
+    return estimate, 1.0 - d * estimate
+
+
+@triton.jit
+def reciprocal(d):
+    """1 / d for float32 d in [2^-126, 2^127], cheaper than a division: one Newton step from an
+    estimate.
+    """
+    estimate, lost = reciprocal_estimate(d)
+    return estimate * lost + estimate
+
+
+@triton.jit
+def exp_estimate(x):
+    """e and c with e^x = e c, for float32 x: the hardware's 2^t, and what the rounding of t = x
+    log2(e) lost.
+
+    c is exact only where a multiply-add is fused. t stays below 128, to which it may round up where
+    the result is still finite; what that takes from t is in c. It is NaN for no x but NaN: the
+    maximum takes its other operand.
+    """
+    t = at_most(x * 1.4426950408889634, 127.99999237060547)
+    lost = tl.fma(t, -0.6931471824645996, x)
+    lost = tl.fma(t, 1.904654299957768e-09, lost)
+    return tl.exp2(t), tl.maximum(lost, -0.5) + 1.0
 
 
 @triton.jit
 def power_of_two(y, bias: tl.constexpr = 127):
     """n = `y` rounded to an integer, for float32 y in [-127, 128], and 2^(n + bias - 127).
 
-    The power is 0 for an exponent of -127 and inf for 128. Adding 1.5 * 2^23 rounds to an integer; the bias on
-    top of it leaves the power's exponent field in the low bits.
+    The power is 0 for an exponent of -127 and inf for 128. Adding 1.5 * 2^23 rounds to an integer;
+    the bias on top of it leaves the power's exponent field in the low bits.
     """
     shifted = y + (12582912.0 + bias)
     scale = (shifted.to(tl.int32, bitcast=True) << 23).to(tl.float32, bitcast=True)
@@ -71,7 +102,9 @@ def power_of_two(y, bias: tl.constexpr = 127):
 
 @triton.jit
 def minus_multiple_of_ln2(x, n):
-    """x - n ln 2, without loss for integers |n| < 512 (Cody and Waite: the first part of ln 2 has 15 bits)."""
+    """x - n ln 2, without loss for integers |n| < 512 (Cody and Waite: the first part of ln 2 has
+    15 bits).
+    """
     return (x - n * 0.693145751953125) - n * 1.428606765330187e-06
 
 
@@ -136,27 +169,32 @@ def gaussian(a, factor: tl.constexpr):
 
 @triton.jit
 def scaled_erfc(a, per_a: tl.constexpr):
-    """e^(b^2) erfc(b) for b = per_a a >= 0: (1 + p(t)) / (1 + sqrt(2) b) with t = (b - c) / (b + c)."""
+    """e^(b^2) erfc(b) for b = per_a a >= 0: (1 + p(t)) / (1 + sqrt(2) b) with t = (b - c) / (b +
+    c).
+    """
     if a.dtype == tl.float64:
         w = 1.0 / ((1.4142135623730951 * per_a) * a + 1.0)
         t = (a - 4.0 / per_a) / (a + 4.0 / per_a)
         # fmt: off
         p = polynomial(t, (  # error of the fit 2^-55
-            -1.1011653362827038e-09, -9.059085264729044e-09, -6.438282624619336e-09, 7.67683694768756e-08,
-            5.201848324712412e-08, -5.619086961585918e-07, 1.298180654201063e-07, 3.9231075550745975e-06,
-            -7.074731298200241e-06, -1.7812941376160033e-05, 9.989953982401046e-05, -0.0001177613204692507,
-            -0.0005422005428316064, 0.003324081118952387, -0.01026430390836637, 0.022519497598013777,
-            -0.037735370054610015, 0.04779527199110634, -0.03953083299853925, 4.188819460685038e-05,
-            0.07493656707026822, -0.17460631320788841, -0.08801457833045882,
+            -1.1011653362827038e-09, -9.059085264729044e-09, -6.438282624619336e-09,
+            7.67683694768756e-08, 5.201848324712412e-08, -5.619086961585918e-07,
+            1.298180654201063e-07, 3.9231075550745975e-06, -7.074731298200241e-06,
+            -1.7812941376160033e-05, 9.989953982401046e-05, -0.0001177613204692507,
+            -0.0005422005428316064, 0.003324081118952387, -0.01026430390836637,
+            0.022519497598013777, -0.037735370054610015, 0.04779527199110634,
+            -0.03953083299853925, 4.188819460685038e-05, 0.07493656707026822,
+            -0.17460631320788841, -0.08801457833045882,
         ))
         # fmt: on
+        return p * w + w
     else:
-        w = reciprocal((1.4142135623730951 * per_a) * a + 1.0)
+        estimate, lost = reciprocal_estimate((1.4142135623730951 * per_a) * a + 1.0)
         t = 1.0 - (4.0 / per_a) * reciprocal(a + 2.0 / per_a)
         # fmt: off
         p = polynomial(t, (  # error of the fit 2^-26.4
-            -0.000260043889, -0.000864639005, 0.00065963564, 0.0058643315, -0.00365395611, -0.037237294,
-            0.0928726941, -0.0466217026, -0.190713882, -0.0222362597,
+            -0.000260043889, -0.000864639005, 0.00065963564, 0.0058643315, -0.00365395611,
+            -0.037237294, 0.0928726941, -0.0466217026, -0.190713882, -0.0222362597,
         ))
         # fmt: on
-    return p * w + w
+        return estimate * (lost * (p + 1.0) + p) + estimate

@@ -556,9 +556,27 @@ def halves(value: int | float | torch.Tensor) -> tuple[int | torch.Tensor, int]:
     return bits >> 32, low - (low >> 31 << 32)
 
 
-def as_bytes(tensor: torch.Tensor | None) -> torch.Tensor | None:
-    """A tensor of one-byte elements as `uint8`: kernels decode and encode f8, which not every GPU knows."""
-    return None if tensor is None else tensor.view(torch.uint8)
+def f8(tensor: torch.Tensor | None) -> torch.Tensor | None:
+    """A tensor of f8 as kernels take it: as it is for e4m3 on GPUs that have it (sm_89 and later), else its bytes.
+
+    The bytes are decoded and encoded in integer arithmetic; Triton's own conversions are refused on older GPUs,
+    saturate for e5m2, and truncate in the interpreter.
+    """
+    if tensor is None or (tensor.dtype == torch.float8_e4m3fn and _has_e4m3(tensor.device)):
+        return tensor
+    return tensor.view(torch.uint8)
+
+
+@functools.cache
+def _has_e4m3(device: torch.device) -> bool:
+    if device.type != "cuda" or torch.version.hip is not None or not torch.cuda.is_available():
+        return False
+    return torch.cuda.get_device_capability(device) >= (8, 9)
+
+
+def unit(stride: int) -> int:
+    """The number of elements that a stride is passed to a kernel in: 16 where that divides it, for wide loads."""
+    return 1 if stride % 16 else 16
 
 
 def _on(device: torch.device) -> contextlib.AbstractContextManager[Any]:

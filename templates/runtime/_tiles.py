@@ -1,7 +1,7 @@
 """Device functions of addressing: where the elements of a tile lie in each tensor.
 
-A strided kernel walks a space of up to six dims. The last is the tile's columns; the others are flattened to its
-rows. Sizes and strides come as multiples of `UNIT` elements (16 where all sizes are, else 1), which tells the
+A strided kernel walks a space of up to six dims. The last is the tile's columns, or the last two where the last has
+few elements; the others are flattened to its rows. Sizes and strides come as multiples of `UNIT` elements (16 where all sizes are, else 1), which tells the
 compiler what it needs for wide loads without a compilation for each shape.
 """
 
@@ -13,6 +13,7 @@ UNIT_COLUMNS = tl.constexpr(1)
 UNIT_ROWS = tl.constexpr(2)
 ZERO_COLUMNS = tl.constexpr(3)
 ZERO_ROWS = tl.constexpr(4)
+FOLDED = tl.constexpr(5)
 
 
 @triton.jit
@@ -49,8 +50,11 @@ def tile(n_rows, n_cols, UNIT: tl.constexpr, WIDE: tl.constexpr, ROWS: tl.conste
 
 
 @triton.jit
-def coordinates(rows, cols, n1, n2, n3, n4, RANK: tl.constexpr, UNIT: tl.constexpr):
-    """The coordinates of a tile in the dims of the space, outermost first; `n1` to `n4` are inner sizes."""
+def coordinates(rows, cols, n1, n2, n3, n4, n5, RANK: tl.constexpr, UNIT: tl.constexpr):
+    """The coordinates of a tile in the dims of the space, outermost first; `n1` to `n4` are inner sizes.
+
+    Behind the columns come their two parts, where a last dim of `n5` elements was folded into them.
+    """
     i0 = rows
     i1 = rows
     i2 = rows
@@ -68,15 +72,16 @@ def coordinates(rows, cols, n1, n2, n3, n4, RANK: tl.constexpr, UNIT: tl.constex
     if RANK > 5:
         i1 = i0 % (n1 * UNIT)
         i0 = i0 // (n1 * UNIT)
-    return i0, i1, i2, i3, i4, cols
+    return i0, i1, i2, i3, i4, cols, cols // n5, cols % n5
 
 
 @triton.jit
 def offsets(at, strides, LAYOUT: tl.constexpr, RANK: tl.constexpr, UNIT: tl.constexpr):
-    """Offsets, in elements, of the coordinates `at` in a tensor of the six `strides`.
+    """Offsets, in elements, of the coordinates `at` in a tensor of the seven `strides`.
 
     `strides[0]` belongs to the outermost dim, `strides[4]` to the innermost row dim, `strides[5]` to the
-    columns; a space of fewer dims leaves out those after the first. A tensor that does not move along the rows or
+    columns; a space of fewer dims leaves out those after the first. In folded columns `strides[5]` belongs to their
+    outer part and `strides[6]` to their inner one. A tensor that does not move along the rows or
     the columns has offsets `[1, COLUMNS]` or `[ROWS, 1]`.
     """
     KIND: tl.constexpr = LAYOUT & 7
@@ -87,6 +92,8 @@ def offsets(at, strides, LAYOUT: tl.constexpr, RANK: tl.constexpr, UNIT: tl.cons
         result = _row_offsets(at, strides, KIND, RANK, SCALE)
         if KIND == UNIT_COLUMNS:
             result += at[5]
+        elif KIND == FOLDED:
+            result += at[6] * (strides[5] * SCALE) + at[7] * (strides[6] * SCALE)
         elif KIND != ZERO_COLUMNS:
             result += at[5] * (strides[5] * SCALE)
         return result
@@ -126,9 +133,9 @@ def mask_of(row_mask, col_mask, LAYOUT: tl.constexpr):
 
 
 @triton.jit
-def step(index, stride):
-    """The offset of gathered positions, in elements, with 64 bits."""
-    return index.to(tl.int64) * stride
+def step(index, stride, UNIT: tl.constexpr):
+    """The offset of gathered positions, in elements, with 64 bits; `stride` counts in `UNIT` elements."""
+    return index.to(tl.int64) * (stride * UNIT)
 
 
 @triton.jit

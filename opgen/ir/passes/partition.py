@@ -9,11 +9,11 @@ or a contraction is one diagnostic at its place.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from opgen.diagnostics import Diagnostics
-from opgen.ir.nodes import Contract, Dim, Graph, Op, Reduce, Ref, Store
-from opgen.ir.operands import operands, renumbered
+from opgen.ir.nodes import Cast, Contract, Convert, Dim, Element, Graph, Op, Reduce, Ref, Store
+from opgen.ir.passes.simplify import remove_dead
 
 
 @dataclass(frozen=True)
@@ -40,41 +40,38 @@ def target_dims(op: Op) -> dict[str, tuple[Dim, ...]]:
 
 def _parts(op: Op, graph: Graph) -> tuple[Part, ...]:
     dims = target_dims(op)
+    elements = {item.name: item.element for item in (*op.results, *op.tensors)}
     groups: dict[frozenset[Dim], list[Store]] = {}
     for store in graph.stores:
+        store = Store(store.target, _rounded_once(graph, store.value, elements[store.target]))
         groups.setdefault(frozenset(dims[store.target]), []).append(store)
     return tuple(
-        Part(_reachable(graph, tuple(stores)), dims[stores[0].target]) for stores in groups.values()
+        Part(remove_dead(Graph(graph.values, tuple(stores))), dims[stores[0].target]) for stores in groups.values()
     )
 
 
-def _reachable(graph: Graph, stores: tuple[Store, ...]) -> Graph:
-    """The part of a graph that some stores need, renumbered."""
-    needed: set[Ref] = set()
-    pending = [store.value for store in stores]
-    while pending:
-        ref = pending.pop()
-        if ref not in needed:
-            needed.add(ref)
-            pending.extend(operands(graph.values[ref].node))
-    kept = sorted(needed)
-    place = {ref: position for position, ref in enumerate(kept)}
-    values = tuple(
-        replace(graph.values[ref], node=renumbered(graph.values[ref].node, place)) for ref in kept
-    )
-    return Graph(values, tuple(Store(store.target, place[store.value]) for store in stores))
+def _rounded_once(graph: Graph, ref: Ref, element: Element) -> Ref:
+    """The value whose store rounds as its cast to the very type that is stored would: the cast is left to the store."""
+    convert = graph.values[ref].node
+    if not isinstance(convert, Convert):
+        return ref
+    cast = graph.values[convert.arg]
+    if not isinstance(cast.node, Cast) or str(cast.type.element) != str(element):
+        return ref
+    inner = graph.values[cast.node.arg].type.dtype
+    return cast.node.arg if inner.is_float and inner.is_compute else ref
 
 
 def _refuse(op: Op, graph: Graph, found: Diagnostics) -> None:
     for value in graph.values:
         match value.node:
             case Reduce(kind=kind):
-                found.error("OPG401", f"`{op.name}`: the reduction `{kind}` has no kernel yet", value.span)
+                found.error("OPG701", f"`{op.name}`: the reduction `{kind}` has no kernel yet", value.span)
             case Contract():
-                found.error("OPG402", f"`{op.name}`: the contraction `@` has no kernel yet", value.span)
+                found.error("OPG702", f"`{op.name}`: the contraction `@` has no kernel yet", value.span)
             case _:
                 pass
     for result in op.results:
         if result.element.dtype.is_packed:
             message = f"`{op.name}`: a packed result ({result.element}) has no kernel yet"
-            found.error("OPG403", message, result.span, help="store `i8` or `u8`")
+            found.error("OPG703", message, result.span, help="store `i8` or `u8`")

@@ -42,7 +42,8 @@ def check_call(case: Case, call: Call, report: Report | None = None) -> None:
         for spec in case.results
     )
     out = tuple(one.tensor for one in outputs) or None
-    run_watched(case, call, arguments, out)
+    with watching(case, call):
+        case.entry.run(arguments.given, out, call.config)
     for spec, output in zip(case.results, outputs):
         compare(case, call, spec, output.tensor, expected[spec.name], report)
         _raise_for(case, call, f"around the result {spec.name}", output.fault(written=True))
@@ -79,17 +80,18 @@ def target_shapes(case: Case, call: Call) -> dict[str, tuple[int, ...]]:
     }
 
 
-def run_watched(case: Case, call: Call, arguments: Arguments, out: Any) -> Any:
-    """The op's results; in the interpreter, every access must lie inside a tensor of its kernel."""
+@contextlib.contextmanager
+def watching(case: Case, call: Call) -> Iterator[None]:
+    """In the interpreter, every access of the kernels inside must lie in a tensor that they were given."""
     if not rt.INTERPRETED:
-        return case.entry.run(arguments.given, out, call.config)
+        yield
+        return
     from ._watch import watched
 
     with watched() as watch:
-        results = case.entry.run(arguments.given, out, call.config)
+        yield
     for fault in watch.faults[:1]:
         raise Fault(f"{case.name}: a kernel {fault}; in the call with {call}")
-    return results
 
 
 def compare(

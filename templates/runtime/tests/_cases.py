@@ -79,7 +79,7 @@ class ScalarSpec:
 
 @dataclass(frozen=True)
 class Case:
-    """An op as its tests see it: its entry, and its public function.
+    """An op as its tests see it: its entry, its public function, and the body of its registered operator.
 
     `oracle` takes tensors (or None) and numbers in the order of `parameters`, and gives a value for
     each result, then for each tensor that is updated in place. `tolerance` widens the bounds of
@@ -89,6 +89,7 @@ class Case:
 
     entry: Any
     function: Callable[..., Any]
+    operator: Callable[..., Any]
     oracle: Callable[..., Any]
     parameters: tuple[TensorSpec | ScalarSpec, ...]
     results: tuple[TensorSpec, ...]
@@ -148,9 +149,17 @@ class Case:
         bumps = [range(33) if self.requires and len(names) < 4 else range(1)] * len(names)
         for bump in sorted(itertools.product(*bumps), key=sum):
             sizes = {n: (b + more) * step for n, b, more, step in zip(names, base, bump, steps)}
-            if all(condition({**sizes, **consts}) for condition in self.requires):
+            if self.accepts(sizes, consts):
                 return sizes
         return None
+
+    def accepts(self, sizes: Sizes, consts: Mapping[str, Number]) -> bool:
+        """Whether sizes meet the op's requirements."""
+        return all(condition({**sizes, **consts}) for condition in self.requires)
+
+    def divides(self, sizes: Sizes) -> bool:
+        """Whether every dim has a whole size."""
+        return all(sizes[name] % self._step(name) == 0 for name in self.names)
 
     def _step(self, name: str) -> int:
         """The least number that all sizes of a dim are multiples of."""

@@ -78,6 +78,8 @@ def _pick(count: int, shape: tuple[int, ...], generator: torch.Generator) -> Ten
 def draw_number(
     kind: str, generator: torch.Generator, limits: Range | None, special: float
 ) -> bool | int | float:
-    """A Python number that a scalar of type `kind` holds exactly."""
+    """A Python number for a scalar of type `kind`; of a float type it need not be one of its numbers."""
     dtype = rt.DTYPES[kind]
+    if special == 0.0 and dtype.is_floating_point:
+        dtype = torch.float64
     return draw_tensor((), dtype, generator, limits, special).item()

@@ -1,9 +1,8 @@
-"""The forms of a call: fresh results and their strides, `out=`, in place, left-out arguments, nothing to compute."""
+"""The forms of a call: fresh results and their strides, in place, left-out arguments, nothing to compute, refusals."""
 
 from __future__ import annotations
 
-import math
-from collections.abc import Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -17,8 +16,8 @@ from ._call import (
     compare,
     evaluate,
     needs_kernels,
-    run_watched,
     target_shapes,
+    watching,
 )
 from ._cases import Arguments, Call, Case, TensorSpec, make_arguments
 from ._drawing import Maker, everywhere
@@ -36,16 +35,18 @@ from ._memory import (
 
 _SHAPES = ((70,), (5, 33), (2, 3, 4, 5))
 
+Run = Callable[[Arguments], Any]
+
 
 def check_results(case: Case) -> None:
-    """What a call returns where no `out=` is given, and where it is; where an input is `out=`; where nothing is."""
+    """What a call returns where no `out=` is given; where an input is `out=`; where nothing is to be computed."""
     needs_kernels()
     maker = Maker(case)
     layouts: tuple[Layout, ...] = (contiguous, transposed, swapped, channels_last, gapped, expanded)
     for number, layout in enumerate(layouts):
         for call in maker.call(_SHAPES[number % 3], everywhere(case, layout), config=None):
             _check_fresh(case, call)
-        for call in maker.call(_SHAPES[(number + 1) % 3], {case.tensors[0].name: layout}, config=None):
+        for call in maker.call(_SHAPES[(number + 1) % 3], {case.tensors[0].name: layout}):
             _check_fresh(case, call)
     for shape in ((0,), (3, 0), (0, 5), (2, 0, 3)):
         for call in maker.call(shape, {}, config=None):
@@ -53,17 +54,59 @@ def check_results(case: Case) -> None:
             _check_fresh(case, call)
     for call in maker.call((5, 33), {}):
         _check_in_place(case, call)
-        _check_defaults(case, call)
+    _check_refusals(case)
+
+
+def check_entrances(case: Case) -> None:
+    """The public function, also with what may be left out left out, and the operator that PyTorch knows."""
+    needs_kernels()
+    maker = Maker(case)
+    for _ in range(4):
+        for call in maker.call((3, 40), {}, config=None):
+            for seed in (1, 2):  # the second call of a signature takes a shorter way
+                again = replace(call, seed=seed)
+                _check_returned(case, again, lambda given: case.function(**given.given))
+            _check_returned(case, call, lambda given: case.operator(*_operator_arguments(case, given)))
+            _check_defaults(case, call)
+
+
+def _check_returned(case: Case, call: Call, run: Run) -> None:
+    """Values of what a call returns; an operator returns nothing for what it updates."""
+    arguments = make_arguments(case, call, DEVICE)
+    expected = evaluate(case, arguments)
+    with watching(case, call):
+        returned = run(arguments)
+    results = returned if isinstance(returned, tuple) else (returned,)
+    if not case.results:
+        results = tuple(arguments.given[spec.name] for spec in case.targets)
+    for spec, result in zip(case.results or case.targets, results):
+        compare(case, call, spec, result, expected[spec.name], None)
+
+
+def _operator_arguments(case: Case, arguments: Arguments) -> Iterator[Any]:
+    """What PyTorch's operator takes: a number and an optional tensor for each scalar that is no `const`."""
+    scalars = {spec.name for spec in case.scalars if not spec.const}
+    for spec in case.parameters:
+        value = arguments.given[spec.name]
+        if spec.name not in scalars:
+            yield value
+        elif isinstance(value, Tensor):
+            yield type(value.item())(0)
+            yield value
+        else:
+            yield value
+            yield None
 
 
 def _check_fresh(case: Case, call: Call) -> None:
     """Values, types, shapes and strides of results that the op allocates, and that it returns what it updates."""
     arguments = make_arguments(case, call, DEVICE)
     expected = evaluate(case, arguments)
-    returned = run_watched(case, call, arguments, None)
+    with watching(case, call):
+        returned = case.entry.run(arguments.given, None, call.config)
     results = returned if isinstance(returned, tuple) else (returned,)
     shapes = target_shapes(case, call)
-    for spec, result in zip(case.targets if not case.results else case.results, results):
+    for spec, result in zip(case.results or case.targets, results):
         if tuple(result.shape) != shapes[spec.name]:
             _fail(case, call, f"{spec.name} has shape {list(result.shape)}, not {list(shapes[spec.name])}")
         compare(case, call, spec, result, expected[spec.name], None)
@@ -92,8 +135,7 @@ def pytorch_strides(
         operands.append(_over(spec, tensor, result))
     if not 1 <= len(operands) <= 3:
         return None
-    like = [torch.empty_strided(o.shape, o.stride(), device=DEVICE) for o in operands]
-    like = [one.expand(torch.broadcast_shapes(one.shape, (1,) * len(shape))) for one in like]
+    like = [torch.empty_strided(one.shape, one.stride(), device=DEVICE) for one in operands]
     if len(like) == 1:
         made = like[0].abs()
     else:
@@ -105,7 +147,7 @@ def _over(spec: TensorSpec, tensor: Tensor, result: TensorSpec) -> Tensor:
     """A tensor as a view over the dims of a result, with size 1 for those that it lacks."""
     leading = tensor.dim() - len(spec.named)
     order = [leading + spec.named.index(dim) for dim in result.named if dim in spec.named]
-    view = tensor.permute(*range(leading), *order)
+    view = tensor.permute([*range(leading), *order])
     for place, dim in enumerate(result.named):
         if dim not in spec.named:
             view = view.unsqueeze(leading + place)
@@ -126,7 +168,8 @@ def _check_in_place(case: Case, call: Call) -> None:
         expected = evaluate(case, arguments)
         guarded = guarded_update(arguments.given[spec.name].clone(), contiguous)
         shared = _with_tensor(arguments, spec.name, guarded)
-        returned = run_watched(case, call, shared, guarded.tensor)
+        with watching(case, call):
+            returned = case.entry.run(shared.given, guarded.tensor, call.config)
         if returned is not guarded.tensor:
             _fail(case, call, f"out={spec.name} is not what is returned")
         compare(case, call, result, guarded.tensor, expected[result.name], None)
@@ -144,23 +187,36 @@ def _with_tensor(arguments: Arguments, name: str, guarded: Guarded) -> Arguments
 
 
 def _check_defaults(case: Case, call: Call) -> None:
-    """The public function, called with what has no default."""
+    """The public function and the eager reference, called with what has no default."""
     optional = [spec.name for spec in case.tensors if spec.optional]
     defaults = {spec.name: spec.default for spec in case.scalars if spec.default is not None}
     if not optional and not defaults:
         return
-    plain = replace(call, left_out=frozenset(optional), numbers={**call.numbers, **defaults})
-    arguments = make_arguments(case, plain, DEVICE)
-    given = {
-        name: value
-        for name, value in arguments.given.items()
-        if name not in defaults and name not in optional
-    }
-    returned = case.function(**given)
-    results = returned if isinstance(returned, tuple) else (returned,)
-    expected = evaluate(case, replace(arguments, tensors={**arguments.tensors}))
-    for spec, result in zip(case.results or case.targets, results):
-        compare(case, plain, spec, result, expected[spec.name], None)
+    plain = replace(
+        call, left_out=frozenset(optional), numbers={**call.numbers, **defaults}, as_tensors=frozenset()
+    )
+    names = [spec.name for spec in case.parameters if spec.name not in {*optional, *defaults}]
+    for function in (case.function, case.entry.reference):
+        if case.results or function is case.function:
+            _check_returned(
+                case, plain, lambda given, f=function: f(*(given.given[name] for name in names))
+            )
+
+
+def _check_refusals(case: Case) -> None:
+    """Sizes that do not meet what the op requires are refused."""
+    for call in Maker(case).call((4, 33), {}):
+        for name in case.names:
+            for size in range(1, 40):
+                sizes = {**call.sizes, name: size}
+                if case.accepts(sizes, call.numbers) or not case.divides(sizes):
+                    continue
+                refused = replace(call, sizes=sizes)
+                try:
+                    case.entry.run(make_arguments(case, refused, DEVICE).given, None, call.config)
+                except ValueError:
+                    continue
+                _fail(case, refused, "sizes that the op's requirements exclude were accepted")
 
 
 def _fail(case: Case, call: Call, what: str) -> None:

@@ -36,7 +36,7 @@ def reshaped(x: Value, dims: str, onto: str) -> Value:
         tensor = tensor.squeeze(gone)
         left = [name for name in named if name in kept]
         order = [leading + left.index(name) for name in kept]
-        return tensor.permute(*range(tensor.ndim - len(left)), *order)
+        return tensor.permute([*range(tensor.ndim - len(left)), *order])
 
     return x.map(moved)
 

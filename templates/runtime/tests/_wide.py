@@ -6,14 +6,13 @@ import contextlib
 import math
 import mmap
 from collections.abc import Iterator, Mapping
-from dataclasses import replace
 
 import pytest
 import torch
 from torch import Tensor
 
 from .. import _runtime as rt
-from ._call import DEVICE, compare, evaluate, needs_kernels, run_watched, target_shapes
+from ._call import DEVICE, compare, evaluate, needs_kernels, target_shapes, watching
 from ._cases import Call, Case, make_arguments
 from ._drawing import Maker
 
@@ -64,7 +63,8 @@ def _check_rows_apart(case: Case, call: Call) -> None:
             given[spec.name] = _rows_apart(tuple(tensor.shape), tensor.dtype).copy_(tensor)
     shapes = target_shapes(case, call)
     outputs = [_rows_apart(shapes[spec.name], case.dtype(spec, call.types)) for spec in case.results]
-    run_watched(case, call, replace(arguments, given=given), tuple(outputs) or None)
+    with watching(case, call):
+        case.entry.run(given, tuple(outputs) or None, call.config)
     written = [*outputs, *(given[spec.name] for spec in case.targets[len(case.results) :])]
     for spec, output in zip(case.targets, written):
         compare(case, call, spec, output, expected[spec.name], None)
@@ -85,8 +85,8 @@ def _check_last_block(case: Case, call: Call) -> None:
             given[name] = _reserved(2 * WIDE + kept, one.tensor.dtype)
             given[name][-kept:] = one.tensor
     outputs = [_reserved(2 * WIDE + kept, case.dtype(spec, call.types)) for spec in case.results]
-    with _last_programs(-(-kept // call.config.block)):
-        run_watched(case, call, replace(arguments, given=given), tuple(outputs) or None)
+    with _last_programs(-(-kept // call.config.block)), watching(case, call):
+        case.entry.run(given, tuple(outputs) or None, call.config)
     written = [*outputs, *(given[spec.name] for spec in case.targets[len(case.results) :])]
     for spec, output in zip(case.targets, written):
         compare(case, call, spec, output[-kept:], expected[spec.name], None)

@@ -1,0 +1,99 @@
+"""The device functions of addressing against plain Python: what ops with small tensors do not reach."""
+
+from __future__ import annotations
+
+import itertools
+
+import pytest
+import torch
+import triton
+import triton.language as tl
+
+from .._tiles import coordinates, offsets
+from ._call import DEVICE, Fault, needs_kernels
+
+UNIT_COLUMNS, UNIT_ROWS, ZERO_COLUMNS, ZERO_ROWS = 1, 2, 3, 4
+IN_ELEMENTS = 8  # strides as they are, whatever the unit
+
+_ROWS, _COLUMNS = 64, 4
+
+
+@triton.jit
+def _addresses(
+    rows_ptr,
+    result_ptr,
+    n1,
+    n2,
+    n3,
+    n4,
+    s0,
+    s1,
+    s2,
+    s3,
+    s4,
+    s5,
+    LAYOUT: tl.constexpr,
+    RANK: tl.constexpr,
+    UNIT: tl.constexpr,
+    ROWS: tl.constexpr,
+    COLUMNS: tl.constexpr,
+):
+    """The offsets of some rows, and of the first columns, in a tensor."""
+    row = tl.arange(0, ROWS)[:, None]
+    cols = tl.arange(0, COLUMNS)[None, :]
+    at = coordinates(tl.load(rows_ptr + row), cols, n1, n2, n3, n4, RANK, UNIT)
+    found = offsets(at, (s0, s1, s2, s3, s4, s5), LAYOUT, RANK, UNIT)
+    tl.store(result_ptr + row * COLUMNS + cols, found + tl.zeros((ROWS, COLUMNS), tl.int64))
+
+
+def _expected(row: int, column: int, sizes: list[int], strides: list[int], layout: int) -> int:
+    """The offset by its definition: a row is a place in the outer dims, the innermost fastest."""
+    if layout & 7 == ZERO_ROWS:
+        return column
+    places = []
+    for size in reversed(sizes):
+        places.append(row % size)
+        row //= size
+    places = [row, *reversed(places)]
+    along = list(strides[:-1])
+    if layout & 7 == UNIT_ROWS:
+        along[-1] = 1
+    columns = {UNIT_COLUMNS: 1, ZERO_COLUMNS: 0}.get(layout & 7, strides[-1])
+    return sum(place * stride for place, stride in zip(places, along)) + column * columns
+
+
+@pytest.mark.parametrize("rank", range(2, 7))
+@pytest.mark.parametrize("unit", (1, 16))
+@pytest.mark.parametrize("scale", (0, IN_ELEMENTS))
+def test_offsets(rank: int, unit: int, scale: int) -> None:
+    needs_kernels()
+    generator = torch.Generator().manual_seed(rank)
+    inner = [(3, 5, 2, 4)[place] for place in range(rank - 2)]  # sizes in units, of the last row dims
+    strides = [1000003, 50021, 4007, 211, 17, 3]
+    strides = [strides[0], *strides[6 - rank + 1 :]]  # in units, unless the layout says otherwise
+    most = 3 * torch.tensor([1, *(size * unit for size in inner)]).prod().item()
+    rows = torch.randint(int(most), (_ROWS,), generator=generator)
+    given_sizes = [1] * (4 - len(inner)) + inner
+    given_strides = [strides[0], *[0] * (6 - rank), *strides[1:]]
+    elements = [stride * (1 if scale else unit) for stride in strides]
+    for layout in (0, UNIT_COLUMNS, UNIT_ROWS, ZERO_COLUMNS, ZERO_ROWS):
+        result = torch.full((_ROWS, _COLUMNS), -1, dtype=torch.int64, device=DEVICE)
+        _addresses[(1,)](
+            rows.to(DEVICE),
+            result,
+            *given_sizes,
+            *given_strides,
+            LAYOUT=layout + scale,
+            RANK=rank,
+            UNIT=unit,
+            ROWS=_ROWS,
+            COLUMNS=_COLUMNS,
+        )
+        sizes = [size * unit for size in inner]
+        for row, column in itertools.product(range(_ROWS), range(_COLUMNS)):
+            wanted = _expected(int(rows[row]), column, sizes, elements, layout)
+            if int(result[row, column]) != wanted:
+                raise Fault(
+                    f"layout {layout}, row {int(rows[row])}, column {column}: offset "
+                    f"{int(result[row, column])}, not {wanted}"
+                )
