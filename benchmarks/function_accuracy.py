@@ -1,6 +1,7 @@
 """The largest error of each device function, in units in the last place, against a float64 oracle.
 
-Measures the functions of `templates/runtime/_math.py`, the activations of `_activations.py`, and
+Measures the functions of `templates/runtime/_math.py`
+and
 those of `grammar/prelude.op` as formulas over the functions; on a GPU where there is one, else
 under Triton's interpreter:
 

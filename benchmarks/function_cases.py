@@ -1,6 +1,6 @@
 """The device functions to measure, each with its oracle, its arguments and the limit of its error.
 
-The functions of `templates/runtime/_math.py`, the activations of `_activations.py`, and those of
+The functions of `templates/runtime/_math.py`, and those of
 `grammar/prelude.op` as formulas over the functions.
 """
 
@@ -38,7 +38,6 @@ def package(name: str, folder: Path) -> None:
 package("device_functions", ROOT / "templates" / "runtime")
 math = importlib.import_module("device_functions._math")
 exact = importlib.import_module("device_functions._math_exact")
-activations = importlib.import_module("device_functions._activations")
 
 
 # --- The prelude as Triton source -----------------------------------------------------------------
@@ -260,7 +259,7 @@ FUNCTIONS = (
     Case("erfc", torch.erfc),
     Case("sigmoid", torch.sigmoid),
     Case("pow", torch.pow, pow_arguments, 16.0),
-    Case("div", torch.div, pow_arguments, 0.5),
+    Case("div", torch.div, pow_arguments),
 )
 FORMULAS = (
     Case("tan", torch.tan, limit=16.0),
@@ -294,11 +293,8 @@ FORMULAS = (
     Case("tanhshrink", _tanhshrink),
     Case("softplus", _log1p_exp),
 )
-#: Activations that have a device function of their own.
-FUSED = ("softplus", "silu", "swish", "mish", "gelu")
 CASES = (
     *FUNCTIONS,
-    *(replace(case, source="activation") for case in FORMULAS if case.name in FUSED),
     *(replace(case, source="formula") for case in FORMULAS),
 )
 
@@ -307,4 +303,4 @@ def device_function(case: Case) -> Any:
     """The Triton function that a case measures."""
     if case.source == "function":
         return getattr(math, case.name, None) or getattr(exact, case.name)
-    return getattr(activations if case.source == "activation" else prelude(), case.name)
+    return getattr(prelude(), case.name)

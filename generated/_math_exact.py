@@ -245,8 +245,9 @@ def _div_by_scalar(x, y):
         quotient = x / y
     else:
         significand = ((bits & -0x7F800001) | 0x3F800000).to(tl.float32, bitcast=True)
-        power = ((254 - exponent) << 23).to(tl.float32, bitcast=True)
-        quotient = (x * (1.0 / significand)) * power
+        power = ((253 - exponent) << 23).to(tl.float32, bitcast=True)
+        # The power comes first, so that a subnormal x is scaled before it is rounded.
+        quotient = (x * power) * (2.0 / significand)
     return quotient
 
 
@@ -323,18 +324,27 @@ def floor_mod(x, y):
 
 
 @triton.jit
+def _exact_quotient(x, y):
+    """The correctly rounded quotient of two floats."""
+    if x.dtype == tl.float64:
+        return x / y
+    else:
+        return tl.div_rn(x, y)
+
+
+@triton.jit
 def floor_div(x, y):
     """The quotient rounded down, as `torch.floor_divide`; on two integers or two floats of one
     type.
     """
     if x.dtype.is_floating():
         m = _fmod(x, y)
-        q = div(x - m, y)
+        q = _exact_quotient(x - m, y)
         q = tl.where((m != 0.0) & ((m < 0.0) != (y < 0.0)), q - 1.0, q)
         # q is an integer but for rounding
         down = tl.floor(q)
         down = tl.where(q - down > 0.5, down + 1.0, down)
-        exact = div(x, y)
+        exact = _exact_quotient(x, y)
         down = tl.where(q == 0.0, with_sign_of(tl.abs(q), exact), down)
         return tl.where(y == 0.0, exact, down)
     else:

@@ -8,7 +8,6 @@ relative error, made for this file, with the coefficients rounded to float32 one
 import triton
 import triton.language as tl
 
-
 #: Whether kernels run in Triton's interpreter. It rounds the product of a multiply-add, so code that lives on a fused
 #: one takes NumPy's functions there instead.
 INTERPRETED = tl.constexpr(triton.knobs.runtime.interpret)

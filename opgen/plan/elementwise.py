@@ -5,6 +5,7 @@ from __future__ import annotations
 from opgen.dtypes import DType
 from opgen.ir.nodes import Apply, Dim, Gather, Graph, Index, Op, Random, Read, TensorParam
 from opgen.ir.passes.partition import Part, partition, target_dims
+from opgen.plan.hints import Hints, check_hints, hints_for, with_hints
 from opgen.plan.model import Access, ElementwiseConfig, ElementwisePlan, Plan
 from opgen.primitives import PRIMITIVES
 from opgen.targets import Target
@@ -13,20 +14,28 @@ _LEAST_BLOCK, _LARGEST_BLOCK = 256, 4096
 
 
 def plan_op(op: Op, targets: tuple[Target, ...]) -> tuple[Plan, ...]:
-    """The plan of an op for each target. Raises `SpecError` for what has no kernel."""
+    """The plan of an op for each target. Raises `SpecError` for what has no kernel and for hints that no GPU meets."""
     by_variant = partition(op)
-    kernels = tuple(zip(*by_variant))
-    return tuple(Plan(target.name, tuple(_kernel(op, parts, target) for parts in kernels)) for target in targets)
+    kernels = tuple(zip(*by_variant, strict=True))
+    hints = {target.name: hints_for(op, target) for target in targets}
+    check_hints(op, targets, hints)
+    return tuple(
+        Plan(target.name, tuple(_kernel(op, parts, target, hints[target.name]) for parts in kernels))
+        for target in targets
+    )
 
 
-def _kernel(op: Op, parts: tuple[Part, ...], target: Target) -> ElementwisePlan:
+def _kernel(op: Op, parts: tuple[Part, ...], target: Target, hints: Hints) -> ElementwisePlan:
     graph = parts[0].graph
     widths = _widths(op)
     moved = tuple(_moved_bytes(op, parts[0], width) for width in widths)
     return ElementwisePlan(
         parts=parts,
         accesses=_accesses(op, parts),
-        configs=tuple(_config(graph, width, bytes_, target) for width, bytes_ in zip(widths, moved)),
+        configs=tuple(
+            with_hints(_config(graph, width, bytes_, target), parts[0].space, hints)
+            for width, bytes_ in zip(widths, moved, strict=True)
+        ),
         operations=_operations(graph),
         bytes=moved,
     )

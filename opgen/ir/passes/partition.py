@@ -28,7 +28,8 @@ def partition(op: Op) -> tuple[tuple[Part, ...], ...]:
     """The parts of each variant of an op, in the order of the results. Raises `SpecError` for what has no kernel."""
     found = Diagnostics()
     for variant in op.variants:
-        _refuse(op, variant.graph, found)
+        _refuse_nodes(op, variant.graph, found)
+    _refuse_declarations(op, found)
     found.raise_if_errors()
     return tuple(_parts(op, variant.graph) for variant in op.variants)
 
@@ -62,7 +63,7 @@ def _rounded_once(graph: Graph, ref: Ref, element: Element) -> Ref:
     return cast.node.arg if inner.is_float and inner.is_compute else ref
 
 
-def _refuse(op: Op, graph: Graph, found: Diagnostics) -> None:
+def _refuse_nodes(op: Op, graph: Graph, found: Diagnostics) -> None:
     for value in graph.values:
         match value.node:
             case Reduce(kind=kind):
@@ -71,6 +72,11 @@ def _refuse(op: Op, graph: Graph, found: Diagnostics) -> None:
                 found.error("OPG702", f"`{op.name}`: the contraction `@` has no kernel yet", value.span)
             case _:
                 pass
+
+
+def _refuse_declarations(op: Op, found: Diagnostics) -> None:
+    for gradient in op.gradients:
+        found.error("OPG704", f"`{op.name}`: `grad {gradient.param}` has no kernel yet", gradient.span)
     for result in op.results:
         if result.element.dtype.is_packed:
             message = f"`{op.name}`: a packed result ({result.element}) has no kernel yet"

@@ -66,7 +66,9 @@ def check_entrances(case: Case) -> None:
             for seed in (1, 2):  # the second call of a signature takes a shorter way
                 again = replace(call, seed=seed)
                 _check_returned(case, again, lambda given: case.function(**given.given))
-            _check_returned(case, call, lambda given: case.operator(*_operator_arguments(case, given)))
+            _check_returned(
+                case, call, lambda given: case.operator(*_operator_arguments(case, given))
+            )
             _check_defaults(case, call)
 
 
@@ -108,7 +110,11 @@ def _check_fresh(case: Case, call: Call) -> None:
     shapes = target_shapes(case, call)
     for spec, result in zip(case.results or case.targets, results):
         if tuple(result.shape) != shapes[spec.name]:
-            _fail(case, call, f"{spec.name} has shape {list(result.shape)}, not {list(shapes[spec.name])}")
+            _fail(
+                case,
+                call,
+                f"{spec.name} has shape {list(result.shape)}, not {list(shapes[spec.name])}",
+            )
         compare(case, call, spec, result, expected[spec.name], None)
         if spec.updated and result is not arguments.given[spec.name]:
             _fail(case, call, f"the returned {spec.name} is not the tensor that was updated")
@@ -162,7 +168,11 @@ def _check_in_place(case: Case, call: Call) -> None:
     shape = target_shapes(case, call)[result.name]
     for spec in case.tensors:
         fits = call.shape(spec) == shape and spec.name not in call.left_out and not spec.updated
-        if not fits or case.dtype(spec, call.types) != case.dtype(result, call.types) or spec.packed:
+        if (
+            not fits
+            or case.dtype(spec, call.types) != case.dtype(result, call.types)
+            or spec.packed
+        ):
             continue
         arguments = make_arguments(case, call, DEVICE)
         expected = evaluate(case, arguments)
@@ -193,7 +203,10 @@ def _check_defaults(case: Case, call: Call) -> None:
     if not optional and not defaults:
         return
     plain = replace(
-        call, left_out=frozenset(optional), numbers={**call.numbers, **defaults}, as_tensors=frozenset()
+        call,
+        left_out=frozenset(optional),
+        numbers={**call.numbers, **defaults},
+        as_tensors=frozenset(),
     )
     names = [spec.name for spec in case.parameters if spec.name not in {*optional, *defaults}]
     for function in (case.function, case.entry.reference):

@@ -62,7 +62,9 @@ def _check_rows_apart(case: Case, call: Call) -> None:
         if tensor is not None and tensor.numel():
             given[spec.name] = _rows_apart(tuple(tensor.shape), tensor.dtype).copy_(tensor)
     shapes = target_shapes(case, call)
-    outputs = [_rows_apart(shapes[spec.name], case.dtype(spec, call.types)) for spec in case.results]
+    outputs = [
+        _rows_apart(shapes[spec.name], case.dtype(spec, call.types)) for spec in case.results
+    ]
     with watching(case, call):
         case.entry.run(given, tuple(outputs) or None, call.config)
     written = [*outputs, *(given[spec.name] for spec in case.targets[len(case.results) :])]
@@ -74,9 +76,14 @@ def _check_last_block(case: Case, call: Call) -> None:
     """A dense call of 2^31 elements more; the interpreter runs the last programs only."""
     arguments = make_arguments(case, call, DEVICE)
     kept = call.leading[-1] if not case.space else call.sizes[case.space[-1].name]
-    shapes = [spec.shape for spec in (one.tensor for one in arguments.tensors.values() if one is not None)]
+    shapes = [
+        spec.shape for spec in (one.tensor for one in arguments.tensors.values() if one is not None)
+    ]
     sizes = {name: size + 2 * WIDE if size == kept else size for name, size in call.sizes.items()}
-    if any(shape not in ((), (kept,)) for shape in shapes) or case.fitted(sizes, call.numbers) != sizes:
+    if (
+        any(shape not in ((), (kept,)) for shape in shapes)
+        or case.fitted(sizes, call.numbers) != sizes
+    ):
         return  # not one dense walk
     expected = evaluate(case, arguments)
     given = dict(arguments.given)

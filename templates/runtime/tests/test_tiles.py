@@ -68,7 +68,9 @@ def _expected(row: int, column: int, sizes: list[int], strides: list[int], layou
 def test_offsets(rank: int, unit: int, scale: int) -> None:
     needs_kernels()
     generator = torch.Generator().manual_seed(rank)
-    inner = [(3, 5, 2, 4)[place] for place in range(rank - 2)]  # sizes in units, of the last row dims
+    inner = [
+        (3, 5, 2, 4)[place] for place in range(rank - 2)
+    ]  # sizes in units, of the last row dims
     strides = [1000003, 50021, 4007, 211, 17, 3]
     strides = [strides[0], *strides[6 - rank + 1 :]]  # in units, unless the layout says otherwise
     most = 3 * torch.tensor([1, *(size * unit for size in inner)]).prod().item()
