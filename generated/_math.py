@@ -29,6 +29,7 @@ from ._math_parts import (
     polynomial,
     power_of_two,
     reciprocal,
+    reciprocal_estimate,
     scaled_erfc,
     split_exponent,
     with_sign_of,
@@ -163,7 +164,9 @@ def sigmoid(x):
         return 1.0 / (1.0 + tl.exp(-x))
     else:
         estimate, correction = exp_estimate(-x)
-        return 1.0 / (estimate * correction + 1.0)
+        y, lost = reciprocal_estimate(estimate * correction + 1.0)
+        # `lost` is NaN where the sum is infinite; the maximum then takes its other operand, and y stays 0.
+        return y * tl.maximum(lost, -0.5) + y
 
 
 @triton.jit

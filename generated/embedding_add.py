@@ -25,26 +25,30 @@ def _embedding_add_formula(
     mask,
     token_table_base_at,
     token_table_V_stride,
+    token_table_V_stride_unit: tl.constexpr,
     token_table_V_size,
-    token_table_V_unit: tl.constexpr,
+    token_table_V_size_unit: tl.constexpr,
     position_table_ptr,
     position_table_base_at,
     position_table_P_stride,
+    position_table_P_stride_unit: tl.constexpr,
     position_table_P_size,
-    position_table_P_unit: tl.constexpr,
+    position_table_P_size_unit: tl.constexpr,
 ):
     """`y` of embedding_add for one tile, in the types that it computes in."""
-    inside0 = mask & inside(ids, token_table_V_size)
+    inside0 = mask & inside(ids, token_table_V_size, token_table_V_size_unit)
     token_table_value = tl.load(
-        token_table_ptr + token_table_base_at + step(ids, token_table_V_stride, token_table_V_unit),
+        token_table_ptr
+        + token_table_base_at
+        + step(ids, token_table_V_stride, token_table_V_stride_unit),
         mask=inside0,
         other=0,
     ).to(tl.float32)
-    inside1 = mask & inside(positions, position_table_P_size)
+    inside1 = mask & inside(positions, position_table_P_size, position_table_P_size_unit)
     position_table_value = tl.load(
         position_table_ptr
         + position_table_base_at
-        + step(positions, position_table_P_stride, position_table_P_unit),
+        + step(positions, position_table_P_stride, position_table_P_stride_unit),
         mask=inside1,
         other=0,
     ).to(tl.float32)
@@ -63,8 +67,10 @@ def _embedding_add_dense(
     token_table_V_size,
     position_table_P_stride,
     position_table_P_size,
-    token_table_V_unit: tl.constexpr,
-    position_table_P_unit: tl.constexpr,
+    token_table_V_size_unit: tl.constexpr,
+    token_table_V_stride_unit: tl.constexpr,
+    position_table_P_size_unit: tl.constexpr,
+    position_table_P_stride_unit: tl.constexpr,
     numel,
     WIDE: tl.constexpr,
     BLOCK: tl.constexpr,
@@ -86,13 +92,15 @@ def _embedding_add_dense(
         mask,
         token_table_base_at,
         token_table_V_stride,
+        token_table_V_stride_unit,
         token_table_V_size,
-        token_table_V_unit,
+        token_table_V_size_unit,
         position_table_ptr,
         position_table_base_at,
         position_table_P_stride,
+        position_table_P_stride_unit,
         position_table_P_size,
-        position_table_P_unit,
+        position_table_P_size_unit,
     )
     tl.store(y_ptr + at, y.to(y_ptr.dtype.element_ty), mask=mask)
 
@@ -113,7 +121,8 @@ def _embedding_add_strided(
     position_table_base_s6,
     y_layout: tl.constexpr, ids_layout: tl.constexpr, token_table_base_layout: tl.constexpr,
     positions_layout: tl.constexpr, position_table_base_layout: tl.constexpr,
-    token_table_V_unit: tl.constexpr, position_table_P_unit: tl.constexpr,
+    token_table_V_size_unit: tl.constexpr, token_table_V_stride_unit: tl.constexpr,
+    position_table_P_size_unit: tl.constexpr, position_table_P_stride_unit: tl.constexpr,
     RANK: tl.constexpr, UNIT: tl.constexpr, WIDE: tl.constexpr,
     ROWS: tl.constexpr, COLUMNS: tl.constexpr,
 ):  # fmt: skip
@@ -181,13 +190,15 @@ def _embedding_add_strided(
         mask,
         token_table_base_at,
         token_table_V_stride,
+        token_table_V_stride_unit,
         token_table_V_size,
-        token_table_V_unit,
+        token_table_V_size_unit,
         position_table_ptr,
         position_table_base_at,
         position_table_P_stride,
+        position_table_P_stride_unit,
         position_table_P_size,
-        position_table_P_unit,
+        position_table_P_size_unit,
     )
     tl.store(y_ptr + y_at, y.to(y_ptr.dtype.element_ty), mask=mask)
 
@@ -201,12 +212,14 @@ def _launch_embedding_add(via, launch, sizes, ids, positions, token_table, posit
             token_table,
             position_table,
             y,
-            token_table.stride(-2) // rt.unit(token_table.stride(-2)),
-            token_table.size(-2),
-            position_table.stride(-2) // rt.unit(position_table.stride(-2)),
-            position_table.size(-2),
-            rt.unit(token_table.stride(-2)),
-            rt.unit(position_table.stride(-2)),
+            rt.in_units(token_table.stride(-2)),
+            rt.in_units(token_table.size(-2)),
+            rt.in_units(position_table.stride(-2)),
+            rt.in_units(position_table.size(-2)),
+            rt.unit(token_table.size(-2)),
+            rt.stride_unit(token_table.stride(-2)),
+            rt.unit(position_table.size(-2)),
+            rt.stride_unit(position_table.stride(-2)),
             launch.numel,
             WIDE=launch.wide,
             BLOCK=launch.block,
@@ -219,15 +232,17 @@ def _launch_embedding_add(via, launch, sizes, ids, positions, token_table, posit
         token_table,
         position_table,
         y,
-        token_table.stride(-2) // rt.unit(token_table.stride(-2)),
-        token_table.size(-2),
-        position_table.stride(-2) // rt.unit(position_table.stride(-2)),
-        position_table.size(-2),
+        rt.in_units(token_table.stride(-2)),
+        rt.in_units(token_table.size(-2)),
+        rt.in_units(position_table.stride(-2)),
+        rt.in_units(position_table.size(-2)),
         *launch.space,
         *launch.strides,
         *launch.layouts,
-        rt.unit(token_table.stride(-2)),
-        rt.unit(position_table.stride(-2)),
+        rt.unit(token_table.size(-2)),
+        rt.stride_unit(token_table.stride(-2)),
+        rt.unit(position_table.size(-2)),
+        rt.stride_unit(position_table.stride(-2)),
         RANK=launch.rank,
         UNIT=launch.unit,
         WIDE=launch.wide,

@@ -6,8 +6,8 @@ rotate_half(x) is the concatenation of -x[..., D // 2:] and x[..., :D // 2]; the
 The formula, by dim name:
 
     first = index[D] < D // 2
-    other = x[D: where(first, index[D] + D // 2, index[D] - D // 2)]
-    y = x * cos + where(first, -other, other) * sin
+    rotated = where(first, -x[D: index[D] + D // 2], x[D: index[D] - D // 2])
+    y = x * cos + rotated * sin
 """
 
 import torch
@@ -15,7 +15,7 @@ import triton
 import triton.language as tl
 
 from . import _runtime as rt
-from ._runtime import coordinates, floor_div, inside, mask_of, neg, offsets, scalar, step, tile
+from ._runtime import coordinates, inside, mask_of, neg, offsets, scalar, step, tile
 
 
 @triton.jit
@@ -29,18 +29,25 @@ def _rope_formula(
     mask,
     x_base_at,
     x_D_stride,
+    x_D_stride_unit: tl.constexpr,
     x_D_size,
-    x_D_unit: tl.constexpr,
+    x_D_size_unit: tl.constexpr,
 ):
     """`y` of rope for one tile, in the types that it computes in."""
-    t0 = floor_div(size_D, tl.full([], 2, tl.int64))
+    t0 = size_D // 2
     first = index_D < t0
-    position0 = tl.where(first, index_D + t0, index_D - t0)
-    inside0 = mask & inside(position0, x_D_size)
-    other = tl.load(
-        x_ptr + x_base_at + step(position0, x_D_stride, x_D_unit), mask=inside0, other=0
+    position0 = index_D + t0
+    inside0 = mask & inside(position0, x_D_size, x_D_size_unit)
+    x_value = tl.load(
+        x_ptr + x_base_at + step(position0, x_D_stride, x_D_stride_unit), mask=inside0, other=0
     ).to(tl.float32)
-    y = x * cos_ + tl.where(first, neg(other), other) * sin_
+    position1 = index_D - t0
+    inside1 = mask & inside(position1, x_D_size, x_D_size_unit)
+    x_value_ = tl.load(
+        x_ptr + x_base_at + step(position1, x_D_stride, x_D_stride_unit), mask=inside1, other=0
+    ).to(tl.float32)
+    rotated = tl.where(first, neg(x_value), x_value_)
+    y = x * cos_ + rotated * sin_
     return y
 
 
@@ -53,7 +60,9 @@ def _rope_dense(
     size_D,
     x_D_stride,
     x_D_size,
-    x_D_unit: tl.constexpr,
+    size_D_unit: tl.constexpr,
+    x_D_size_unit: tl.constexpr,
+    x_D_stride_unit: tl.constexpr,
     numel,
     WIDE: tl.constexpr,
     BLOCK: tl.constexpr,
@@ -74,13 +83,14 @@ def _rope_dense(
         cos_,
         sin_,
         index_D.to(tl.int64),
-        scalar(size_D, tl.int64),
+        scalar(size_D, tl.int64) * size_D_unit,
         x_ptr,
         mask,
         x_base_at,
         x_D_stride,
+        x_D_stride_unit,
         x_D_size,
-        x_D_unit,
+        x_D_size_unit,
     )
     tl.store(y_ptr + at, y.to(y_ptr.dtype.element_ty), mask=mask)
 
@@ -98,7 +108,7 @@ def _rope_strided(
     sin_s0, sin_s1, sin_s2, sin_s3, sin_s4, sin_s5, sin_s6,
     y_layout: tl.constexpr, index_D_layout: tl.constexpr, x_base_layout: tl.constexpr,
     x_layout: tl.constexpr, cos_layout: tl.constexpr, sin_layout: tl.constexpr,
-    x_D_unit: tl.constexpr,
+    size_D_unit: tl.constexpr, x_D_size_unit: tl.constexpr, x_D_stride_unit: tl.constexpr,
     RANK: tl.constexpr, UNIT: tl.constexpr, WIDE: tl.constexpr,
     ROWS: tl.constexpr, COLUMNS: tl.constexpr,
 ):  # fmt: skip
@@ -136,13 +146,14 @@ def _rope_strided(
         cos_,
         sin_,
         index_D.to(tl.int64),
-        scalar(size_D, tl.int64),
+        scalar(size_D, tl.int64) * size_D_unit,
         x_ptr,
         mask,
         x_base_at,
         x_D_stride,
+        x_D_stride_unit,
         x_D_size,
-        x_D_unit,
+        x_D_size_unit,
     )
     tl.store(y_ptr + y_at, y.to(y_ptr.dtype.element_ty), mask=mask)
 
@@ -155,10 +166,12 @@ def _launch_rope(via, launch, sizes, x, cos, sin, y):
             cos,
             sin,
             y,
-            sizes["D"],
-            x.stride(-1) // rt.unit(x.stride(-1)),
-            x.size(-1),
-            rt.unit(x.stride(-1)),
+            rt.in_units(sizes["D"]),
+            rt.in_units(x.stride(-1)),
+            rt.in_units(x.size(-1)),
+            rt.unit(sizes["D"]),
+            rt.unit(x.size(-1)),
+            rt.stride_unit(x.stride(-1)),
             launch.numel,
             WIDE=launch.wide,
             BLOCK=launch.block,
@@ -170,13 +183,15 @@ def _launch_rope(via, launch, sizes, x, cos, sin, y):
         cos,
         sin,
         y,
-        sizes["D"],
-        x.stride(-1) // rt.unit(x.stride(-1)),
-        x.size(-1),
+        rt.in_units(sizes["D"]),
+        rt.in_units(x.stride(-1)),
+        rt.in_units(x.size(-1)),
         *launch.space,
         *launch.strides,
         *launch.layouts,
-        rt.unit(x.stride(-1)),
+        rt.unit(sizes["D"]),
+        rt.unit(x.size(-1)),
+        rt.stride_unit(x.stride(-1)),
         RANK=launch.rank,
         UNIT=launch.unit,
         WIDE=launch.wide,
@@ -253,8 +268,8 @@ def rope(
     rotate_half(x) is the concatenation of -x[..., D // 2:] and x[..., :D // 2]; the tables hold each angle twice.
 
         first = index[D] < D // 2
-        other = x[D: where(first, index[D] + D // 2, index[D] - D // 2)]
-        y = x * cos + where(first, -other, other) * sin
+        rotated = where(first, -x[D: index[D] + D // 2], x[D: index[D] - D // 2])
+        y = x * cos + rotated * sin
 
     Args:
         x: tensor [..., S, H, D] of float16, bfloat16 or float32.
@@ -283,13 +298,16 @@ def reference(x: torch.Tensor, cos: torch.Tensor, sin: torch.Tensor) -> torch.Te
     t0 = rt.eager.position(bound, ("D",), ("...", "S", "H", "D"))
     t1 = rt.eager.floor_div(rt.eager.size(bound, "D"), rt.eager.scalar(2, torch.int64, device))
     first = t0 < t1
-    other = rt.eager.gather(
-        x,
-        ("...", "S", "H", "D"),
-        ("...", "S", "H", "D"),
-        {"D": torch.where(first, t0 + t1, t0 - t1)},
-    ).to(torch.float32)
-    y = x.to(torch.float32) * cos + torch.where(first, -other, other) * sin
+    rotated = torch.where(
+        first,
+        -rt.eager.gather(x, ("...", "S", "H", "D"), ("...", "S", "H", "D"), {"D": t0 + t1}).to(
+            torch.float32
+        ),
+        rt.eager.gather(x, ("...", "S", "H", "D"), ("...", "S", "H", "D"), {"D": t0 - t1}).to(
+            torch.float32
+        ),
+    )
+    y = x.to(torch.float32) * cos + rotated * sin
     return y.to(T)
 
 

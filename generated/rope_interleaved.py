@@ -19,13 +19,23 @@ from ._runtime import coordinates, inside, mask_of, neg, offsets, step, tile
 
 @triton.jit
 def _rope_interleaved_formula(
-    x, cos_, sin_, index_D, x_ptr, mask, x_base_at, x_D_stride, x_D_size, x_D_unit: tl.constexpr
+    x,
+    cos_,
+    sin_,
+    index_D,
+    x_ptr,
+    mask,
+    x_base_at,
+    x_D_stride,
+    x_D_stride_unit: tl.constexpr,
+    x_D_size,
+    x_D_size_unit: tl.constexpr,
 ):
     """`y` of rope_interleaved for one tile, in the types that it computes in."""
     position0 = index_D ^ 1
-    inside0 = mask & inside(position0, x_D_size)
+    inside0 = mask & inside(position0, x_D_size, x_D_size_unit)
     other = tl.load(
-        x_ptr + x_base_at + step(position0, x_D_stride, x_D_unit), mask=inside0, other=0
+        x_ptr + x_base_at + step(position0, x_D_stride, x_D_stride_unit), mask=inside0, other=0
     ).to(tl.float32)
     y = x * cos_ + tl.where(index_D & 1 == 0, neg(other), other) * sin_
     return y
@@ -39,7 +49,8 @@ def _rope_interleaved_dense(
     y_ptr,
     x_D_stride,
     x_D_size,
-    x_D_unit: tl.constexpr,
+    x_D_size_unit: tl.constexpr,
+    x_D_stride_unit: tl.constexpr,
     numel,
     WIDE: tl.constexpr,
     BLOCK: tl.constexpr,
@@ -56,7 +67,17 @@ def _rope_interleaved_dense(
     cos_ = tl.load(cos_ptr + at, mask=mask).to(tl.float32)
     sin_ = tl.load(sin_ptr + at, mask=mask).to(tl.float32)
     y = _rope_interleaved_formula(
-        x, cos_, sin_, index_D.to(tl.int64), x_ptr, mask, x_base_at, x_D_stride, x_D_size, x_D_unit
+        x,
+        cos_,
+        sin_,
+        index_D.to(tl.int64),
+        x_ptr,
+        mask,
+        x_base_at,
+        x_D_stride,
+        x_D_stride_unit,
+        x_D_size,
+        x_D_size_unit,
     )
     tl.store(y_ptr + at, y.to(y_ptr.dtype.element_ty), mask=mask)
 
@@ -74,7 +95,7 @@ def _rope_interleaved_strided(
     sin_s0, sin_s1, sin_s2, sin_s3, sin_s4, sin_s5, sin_s6,
     y_layout: tl.constexpr, index_D_layout: tl.constexpr, x_base_layout: tl.constexpr,
     x_layout: tl.constexpr, cos_layout: tl.constexpr, sin_layout: tl.constexpr,
-    x_D_unit: tl.constexpr,
+    x_D_size_unit: tl.constexpr, x_D_stride_unit: tl.constexpr,
     RANK: tl.constexpr, UNIT: tl.constexpr, WIDE: tl.constexpr,
     ROWS: tl.constexpr, COLUMNS: tl.constexpr,
 ):  # fmt: skip
@@ -108,7 +129,17 @@ def _rope_interleaved_strided(
     cos_ = tl.load(cos_ptr + cos_at, mask=mask_of(row_mask, col_mask, cos_layout)).to(tl.float32)
     sin_ = tl.load(sin_ptr + sin_at, mask=mask_of(row_mask, col_mask, sin_layout)).to(tl.float32)
     y = _rope_interleaved_formula(
-        x, cos_, sin_, index_D.to(tl.int64), x_ptr, mask, x_base_at, x_D_stride, x_D_size, x_D_unit
+        x,
+        cos_,
+        sin_,
+        index_D.to(tl.int64),
+        x_ptr,
+        mask,
+        x_base_at,
+        x_D_stride,
+        x_D_stride_unit,
+        x_D_size,
+        x_D_size_unit,
     )
     tl.store(y_ptr + y_at, y.to(y_ptr.dtype.element_ty), mask=mask)
 
@@ -121,9 +152,10 @@ def _launch_rope_interleaved(via, launch, sizes, x, cos, sin, y):
             cos,
             sin,
             y,
-            x.stride(-1) // rt.unit(x.stride(-1)),
-            x.size(-1),
-            rt.unit(x.stride(-1)),
+            rt.in_units(x.stride(-1)),
+            rt.in_units(x.size(-1)),
+            rt.unit(x.size(-1)),
+            rt.stride_unit(x.stride(-1)),
             launch.numel,
             WIDE=launch.wide,
             BLOCK=launch.block,
@@ -135,12 +167,13 @@ def _launch_rope_interleaved(via, launch, sizes, x, cos, sin, y):
         cos,
         sin,
         y,
-        x.stride(-1) // rt.unit(x.stride(-1)),
-        x.size(-1),
+        rt.in_units(x.stride(-1)),
+        rt.in_units(x.size(-1)),
         *launch.space,
         *launch.strides,
         *launch.layouts,
-        rt.unit(x.stride(-1)),
+        rt.unit(x.size(-1)),
+        rt.stride_unit(x.stride(-1)),
         RANK=launch.rank,
         UNIT=launch.unit,
         WIDE=launch.wide,

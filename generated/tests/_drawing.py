@@ -24,7 +24,7 @@ from ._memory import (
     aligned_stepped,
     aligned_transposed,
     gapped,
-    gapped_transposed,
+    gapped_at,
 )
 
 SMALL = rt.Config(block=64, warps=4, tile=(2, 32), turned=(16, 16))
@@ -33,7 +33,15 @@ SMALL = rt.Config(block=64, warps=4, tile=(2, 32), turned=(16, 16))
 LARGE = rt.Config(block=4096, warps=4, tile=(64, 64), turned=(64, 64))
 """Blocks so large that a program or two cover tens of thousands of elements."""
 
+_MIDDLE = rt.Config(block=256, warps=4, tile=(32, 32), turned=(32, 32))
+
 _TURNED_THIN = rt.Config(block=16, warps=1, tile=(4, 16), turned=(32, 16))
+
+_SMALL_SIZES, _LONG = (2, 3, 2, 3, 2, 2), 33
+"""Sizes of the dims of a space; along the long one a tile has its columns."""
+
+MOST_DIMS = 6
+"""Of the spaces that kernels walk; tensors of more are copied."""
 
 Shape = tuple[int, ...]
 
@@ -146,15 +154,21 @@ def layout_calls(case: Case) -> Iterator[Call]:
 
 
 def rank_calls(case: Case) -> Iterator[Call]:
-    """Spaces of one to seven dims none of which merge, also in multiples of 16 elements."""
+    """Spaces of up to seven dims none of which merge, the last anywhere in memory; multiples of 16 elements."""
     maker = Maker(case)
-    sizes = (2, 3, 4, 3, 2, 3, 5)
-    for rank in range(1, 8):
-        yield from maker.call(sizes[-rank:], everywhere(case, gapped))
-        yield from maker.call(sizes[-rank:], everywhere(case, gapped_transposed))
+    for rank in range(2, 8):
+        small = _SMALL_SIZES[: rank - 1]
+        yield from maker.call((*small, 5), everywhere(case, gapped), config=LARGE)
+        for place in range(1 if rank > MOST_DIMS else rank):
+            shape = (*small, _LONG) if place == 0 else (*small[:-1], _LONG, small[-1])
+            yield from maker.call(shape, everywhere(case, gapped_at(place)), config=_MIDDLE)
     for layout in (aligned, aligned_transposed, aligned_stepped):
-        yield from maker.call((16, 48), everywhere(case, layout))
-        yield from maker.call((32, 16, 16), everywhere(case, layout), config=LARGE)
+        for shape in ((16, 48), (2, 16, 32), (2, 16, 16)):
+            yield from maker.call(shape, everywhere(case, layout), config=_MIDDLE)
+        yield from maker.call((2, 16, 16, 32), everywhere(case, layout), config=LARGE)
+        for spec in (*case.tensors, *case.results):
+            layouts = {**everywhere(case, layout), spec.name: gapped}
+            yield from maker.call((2, 16, 32), layouts, config=_MIDDLE)
 
 
 def config_calls(case: Case) -> Iterator[Call]:

@@ -20,8 +20,12 @@ def oracle(x, cos_, sin_):
     t0 = index(D)
     t1 = scalar(D, "i64") // 2
     first = t0 < t1
-    other = take(x, "... S H D", {"D": where(first, t0 + t1, t0 - t1)}, "... S H D")
-    y = x * cos_ + where(first, -other, other) * sin_
+    rotated = where(
+        first,
+        -take(x, "... S H D", {"D": t0 + t1}, "... S H D"),
+        take(x, "... S H D", {"D": t0 - t1}, "... S H D"),
+    )
+    y = x * cos_ + rotated * sin_
     return y
 
 

@@ -87,6 +87,7 @@ TRITON = Dialect(
     convert=_triton_convert,
     cast=_triton_cast,
     takes_numbers=frozenset({"tl.where", "minimum", "maximum", "clamp"}),
+    of_naturals={"floordiv": "//", "mod": "%"},
 )
 
 

@@ -11,7 +11,22 @@ from dataclasses import dataclass, field
 
 from opgen.dtypes import DType
 from opgen.emit.names import Names
-from opgen.ir.nodes import Apply, Cast, Const, Convert, Element, Graph, Literal, Number, Read, Ref, Scalar, Value
+from opgen.ir.nodes import (
+    Apply,
+    Cast,
+    Const,
+    Convert,
+    Element,
+    Graph,
+    Index,
+    Literal,
+    Number,
+    Read,
+    Ref,
+    Scalar,
+    Size,
+    Value,
+)
 from opgen.ir.operands import operands
 from opgen.primitives import PRIMITIVES, Primitive
 
@@ -58,6 +73,8 @@ class Dialect:
     cast: Callable[[Text, DType, Element], Text]
     #: Functions that take plain numbers beside tensors.
     takes_numbers: frozenset[str] = frozenset()
+    #: Operators that may stand for a primitive where no operand is negative.
+    of_naturals: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass
@@ -122,6 +139,8 @@ class Printer:
 
     def _apply(self, primitive: Primitive, args: tuple[Ref, ...]) -> Text:
         spelling = self.dialect.spelling(primitive)
+        if primitive.name in self.dialect.of_naturals and all(is_natural(self.graph, ref) for ref in args):
+            spelling = self.dialect.of_naturals[primitive.name]
         if spelling not in _INFIX and spelling != "~":
             return self._call(spelling, args)
         if len(args) == 1:
@@ -150,6 +169,24 @@ class Printer:
         dtype = self.graph.values[args[-1]].type.dtype
         values = [self.graph.values[ref] for ref in args]
         return any(value.type.dtype == dtype and not isinstance(value.node, Literal) for value in values)
+
+
+def is_natural(graph: Graph, ref: Ref) -> bool:
+    """Whether a value is surely an integer that is not negative: sizes, positions, and what keeps them so."""
+    value = graph.values[ref]
+    if not value.type.dtype.is_integer:
+        return False
+    match value.node:
+        case Size() | Index():
+            return True
+        case Literal(number=number):
+            return number.value >= 0
+        case Convert(arg=arg):
+            return is_natural(graph, arg)
+        case Apply(primitive="floordiv" | "mod" | "bitand" | "shr" | "min" | "max", args=args):
+            return all(is_natural(graph, arg) for arg in args)
+        case _:
+            return False
 
 
 def _uses(graph: Graph) -> Mapping[Ref, int]:

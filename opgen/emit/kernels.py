@@ -242,8 +242,10 @@ class _Leaves:
                 kernel.formula[local] = _scalar_text(kernel, name)
                 return Text(local)
             case Size(dim=dim):
-                name = self._integer(f"size_{_words(dim)}", size_text(dim, self.launch.sizes))
-                kernel.formula[name] = f"scalar({name}, tl.int64)"
+                size = size_text(dim, self.launch.sizes)
+                name = self._integer(f"size_{_words(dim)}", f"rt.in_units({size})")
+                unit = self._unit(f"size_{_words(dim)}_unit", f"rt.unit({size})")
+                kernel.formula[name] = f"scalar({name}, tl.int64) * {unit}"
                 return Text(name)
             case Index(dim=dim):
                 return self._position((dim,))
@@ -292,13 +294,15 @@ class _Leaves:
             place = tensor.dims.index(dim) - len(tensor.dims)
             own = self.launch.of[node.param]
             stem = f"{node.param}_{_words(dim)}"
-            stride = self._integer(f"{stem}_stride", f"{own}.stride({place}) // rt.unit({own}.stride({place}))")
-            size = self._integer(f"{stem}_size", f"{own}.size({place})")
-            unit = self._unit(f"{stem}_unit", f"rt.unit({own}.stride({place}))")
-            kernel.formula |= {stride: stride, size: size, f"{unit}: tl.constexpr": unit}
+            stride = self._integer(f"{stem}_stride", f"rt.in_units({own}.stride({place}))")
+            size = self._integer(f"{stem}_size", f"rt.in_units({own}.size({place}))")
+            size_unit = self._unit(f"{stem}_size_unit", f"rt.unit({own}.size({place}))")
+            unit = self._unit(f"{stem}_stride_unit", f"rt.stride_unit({own}.stride({place}))")
+            kernel.formula |= {stride: stride, f"{unit}: tl.constexpr": unit}
+            kernel.formula |= {size: size, f"{size_unit}: tl.constexpr": size_unit}
             position = self._named(printer, ref)
             places.append(f"step({position}, {stride}, {unit})")
-            conditions.append(f"inside({position}, {size})")
+            conditions.append(f"inside({position}, {size}, {size_unit})")
         inside = printer.names.numbered("inside")
         printer.lines.append(f"{inside} = {' & '.join(conditions)}")
         loaded = _widened(f"tl.load({' + '.join(places)}, mask={inside}, other=0)", tensor.element)

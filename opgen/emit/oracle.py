@@ -14,6 +14,7 @@ from opgen.emit.dialects import number_text
 from opgen.emit.exprs import Dialect, Printer, Text
 from opgen.emit.names import RESERVED, Names
 from opgen.emit.reference import is_aligned, is_variant, whole_space
+from opgen.emit.variants import specialised
 from opgen.ir.nodes import (
     Const,
     Dim,
@@ -62,7 +63,7 @@ def oracle_text(op: Op) -> OracleText:
     names = {param.name: local.fresh(param.name) for param in op.params}
     lines: list[str] = []
     for number, variant in enumerate(op.variants):
-        body = _Body(op, variant.graph, names, local.copy()).lines()
+        body = _Body(specialised(op, number), variant.graph, names, local.copy()).lines()
         if number == len(op.variants) - 1:
             lines += body
             continue
@@ -229,10 +230,7 @@ class _Body:
         return f"{name} // {dim.over}" if dim.over != 1 else name
 
     def _size_lines(self) -> list[str]:
-        return [
-            f"{name} = {self._leading() if dim == '...' else self._extent(dim)}"
-            for dim, name in self.sizes.items()
-        ]
+        return [f"{name} = {self._leading() if dim == '...' else self._extent(dim)}" for dim, name in self.sizes.items()]
 
     def _leading(self) -> str:
         shapes = []

@@ -574,9 +574,19 @@ def _has_e4m3(device: torch.device) -> bool:
     return torch.cuda.get_device_capability(device) >= (8, 9)
 
 
-def unit(stride: int) -> int:
-    """The number of elements that a stride is passed to a kernel in: 16 where that divides it, for wide loads."""
-    return 1 if stride % 16 else 16
+def unit(count: int) -> int:
+    """The number of elements that a size or a stride is passed to a kernel in: 16 where that divides it."""
+    return 1 if count % 16 else 16
+
+
+def in_units(count: int) -> int:
+    """A size or a stride in its own `unit`."""
+    return count // unit(count)
+
+
+def stride_unit(stride: int) -> int:
+    """The `unit` of a stride, or 0 for a stride of 1, which the compiler is to know."""
+    return 0 if stride == 1 else unit(stride)
 
 
 def _on(device: torch.device) -> contextlib.AbstractContextManager[Any]:

@@ -134,14 +134,17 @@ def mask_of(row_mask, col_mask, LAYOUT: tl.constexpr):
 
 @triton.jit
 def step(index, stride, UNIT: tl.constexpr):
-    """The offset of gathered positions, in elements, with 64 bits; `stride` counts in `UNIT` elements."""
-    return index.to(tl.int64) * (stride * UNIT)
+    """The offset of gathered positions, in elements, with 64 bits; `stride` counts in `UNIT` elements, 0 means 1."""
+    if UNIT == 0:
+        return index.to(tl.int64)
+    else:
+        return index.to(tl.int64) * (stride * UNIT)
 
 
 @triton.jit
-def inside(index, size):
-    """Whether gathered positions are inside a dim."""
-    return (index >= 0) & (index < size)
+def inside(index, size, UNIT: tl.constexpr):
+    """Whether gathered positions are inside a dim of `size * UNIT` elements."""
+    return (index >= 0) & (index < size * UNIT)
 
 
 @triton.jit

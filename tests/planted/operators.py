@@ -69,9 +69,18 @@ def _assigned(statement: ast.stmt) -> str:
     return ast.unparse(statement.targets[0]) if isinstance(statement, ast.Assign) else "module"
 
 
+def swapped_place(site: Site) -> int | None:
+    """The first of two neighbouring arguments that a fault has exchanged."""
+    before, after = (ast.parse(text, mode="eval").body for text in (site.before, site.after))
+    if not isinstance(before, ast.Call) or not isinstance(after, ast.Call):
+        return None
+    texts = [[ast.dump(argument) for argument in call.args] for call in (before, after)]
+    return next((place for place, (one, other) in enumerate(zip(*texts)) if one != other), None)
+
+
 def _text(node: ast.AST) -> str:
-    text = ast.unparse(node).split("\n")[0]
-    return text if len(text) < 100 else text[:97] + "..."
+    """A node on one line; of a statement only the first."""
+    return ast.unparse(node).split("\n")[0]
 
 
 def _put(parent: ast.AST, field: str, place: int | None, node: ast.AST) -> None:

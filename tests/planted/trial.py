@@ -93,6 +93,39 @@ def try_runtime(ops: tuple[str, ...], file: str, site: Site) -> Outcome:
     return dataclasses.replace(worst, seconds=time.monotonic() - start_time)
 
 
+def same_results(op: str, site: Site) -> bool:
+    """Whether a fault leaves all results of many calls as they are, bit for bit: kernels' and reference's."""
+    import torch
+
+    tests, made = module(f"tests.test_{op}"), module("tests._drawing")
+    with _planted(op, site.source) as planted:
+        if isinstance(planted, Outcome):
+            return False
+        for call in (*made.layout_calls(tests.CASE), *made.block_calls(tests.CASE)):
+            sound, faulty = (_results(tests.CASE, entry, call) for entry in (tests.CASE.entry, planted._ENTRY))
+            if not all(torch.equal(_bits(one), _bits(other)) for one, other in zip(sound, faulty, strict=True)):
+                return False
+    return True
+
+
+def _results(case: Any, entry: Any, call: Any) -> list[Any]:
+    """What the kernels and the eager reference give."""
+    made, results = module("tests._cases"), []
+    for run in (lambda given: entry.run(given, None, call.config), lambda given: entry.reference(*given.values())):
+        given = made.make_arguments(case, call, module("tests._call").DEVICE).given
+        with module("tests._watch").watched():
+            returned = run(given)
+        results += returned if isinstance(returned, tuple) else (returned,)
+        results += [given[spec.name] for spec in case.tensors if spec.updated]
+    return results
+
+
+def _bits(tensor: Any) -> Any:
+    import torch
+
+    return tensor.contiguous().view(torch.uint8)
+
+
 def _own_tests(file: str) -> Outcome:
     """The tests of the device functions themselves."""
     try:

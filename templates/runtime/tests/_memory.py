@@ -14,6 +14,7 @@ import torch
 from torch import Tensor
 
 Shape = tuple[int, ...]
+Layout = Callable[[Shape], Shape]
 
 _MARGIN = 64
 """Elements before and after a tensor in its storage: what an access one block too far may touch."""
@@ -85,6 +86,18 @@ def gapped(shape: Shape) -> Shape:
     return strides_in_order(shape, _last_first(shape), room=1)
 
 
+def gapped_at(place: int) -> Layout:
+    """The same, with the last dim as the `place`-th from the fastest."""
+
+    def layout(shape: Shape) -> Shape:
+        last, *order = _last_first(shape) or [0]
+        order.insert(place, last)
+        return strides_in_order(shape, order[: len(shape)], room=1)
+
+    layout.__name__ = f"gapped_at_{place}"
+    return layout
+
+
 def gapped_transposed(shape: Shape) -> Shape:
     """The same, transposed, and with a step."""
     return strides_in_order(shape, range(len(shape)), room=1, step=2)
@@ -115,8 +128,6 @@ def expanded_columns(shape: Shape) -> Shape:
     """Stride 0 along the last dim."""
     return tuple(0 if dim == len(shape) - 1 else stride for dim, stride in enumerate(gapped(shape)))
 
-
-Layout = Callable[[Shape], Shape]
 
 DISTINCT: tuple[Layout, ...] = (
     contiguous,

@@ -12,10 +12,10 @@ import triton.language as tl
 from .._tiles import coordinates, offsets
 from ._call import DEVICE, Fault, needs_kernels
 
-UNIT_COLUMNS, UNIT_ROWS, ZERO_COLUMNS, ZERO_ROWS = 1, 2, 3, 4
+UNIT_COLUMNS, UNIT_ROWS, ZERO_COLUMNS, ZERO_ROWS, FOLDED = 1, 2, 3, 4, 5
 IN_ELEMENTS = 8  # strides as they are, whatever the unit
 
-_ROWS, _COLUMNS = 64, 4
+_ROWS, _COLUMNS, _FOLD = 64, 8, 3
 
 
 @triton.jit
@@ -26,12 +26,14 @@ def _addresses(
     n2,
     n3,
     n4,
+    n5,
     s0,
     s1,
     s2,
     s3,
     s4,
     s5,
+    s6,
     LAYOUT: tl.constexpr,
     RANK: tl.constexpr,
     UNIT: tl.constexpr,
@@ -41,8 +43,8 @@ def _addresses(
     """The offsets of some rows, and of the first columns, in a tensor."""
     row = tl.arange(0, ROWS)[:, None]
     cols = tl.arange(0, COLUMNS)[None, :]
-    at = coordinates(tl.load(rows_ptr + row), cols, n1, n2, n3, n4, RANK, UNIT)
-    found = offsets(at, (s0, s1, s2, s3, s4, s5), LAYOUT, RANK, UNIT)
+    at = coordinates(tl.load(rows_ptr + row), cols, n1, n2, n3, n4, n5, RANK, UNIT)
+    found = offsets(at, (s0, s1, s2, s3, s4, s5, s6), LAYOUT, RANK, UNIT)
     tl.store(result_ptr + row * COLUMNS + cols, found + tl.zeros((ROWS, COLUMNS), tl.int64))
 
 
@@ -55,11 +57,14 @@ def _expected(row: int, column: int, sizes: list[int], strides: list[int], layou
         places.append(row % size)
         row //= size
     places = [row, *reversed(places)]
-    along = list(strides[:-1])
+    along = list(strides[:-2])
     if layout & 7 == UNIT_ROWS:
         along[-1] = 1
-    columns = {UNIT_COLUMNS: 1, ZERO_COLUMNS: 0}.get(layout & 7, strides[-1])
-    return sum(place * stride for place, stride in zip(places, along)) + column * columns
+    columns = {UNIT_COLUMNS: 1, ZERO_COLUMNS: 0}.get(layout & 7, strides[-2])
+    within = column * columns
+    if layout & 7 == FOLDED:
+        within = column // _FOLD * strides[-2] + column % _FOLD * strides[-1]
+    return sum(place * stride for place, stride in zip(places, along)) + within
 
 
 @pytest.mark.parametrize("rank", range(2, 7))
@@ -71,19 +76,20 @@ def test_offsets(rank: int, unit: int, scale: int) -> None:
     inner = [
         (3, 5, 2, 4)[place] for place in range(rank - 2)
     ]  # sizes in units, of the last row dims
-    strides = [1000003, 50021, 4007, 211, 17, 3]
+    strides = [1000003, 50021, 4007, 211, 17, 3, 2]
     strides = [strides[0], *strides[6 - rank + 1 :]]  # in units, unless the layout says otherwise
     most = 3 * torch.tensor([1, *(size * unit for size in inner)]).prod().item()
     rows = torch.randint(int(most), (_ROWS,), generator=generator)
     given_sizes = [1] * (4 - len(inner)) + inner
     given_strides = [strides[0], *[0] * (6 - rank), *strides[1:]]
     elements = [stride * (1 if scale else unit) for stride in strides]
-    for layout in (0, UNIT_COLUMNS, UNIT_ROWS, ZERO_COLUMNS, ZERO_ROWS):
+    for layout in (0, UNIT_COLUMNS, UNIT_ROWS, ZERO_COLUMNS, ZERO_ROWS, FOLDED):
         result = torch.full((_ROWS, _COLUMNS), -1, dtype=torch.int64, device=DEVICE)
         _addresses[(1,)](
             rows.to(DEVICE),
             result,
             *given_sizes,
+            _FOLD,
             *given_strides,
             LAYOUT=layout + scale,
             RANK=rank,
