@@ -116,10 +116,7 @@ def measure_batch(case: Case, function: Any, dtype: torch.dtype, inputs: Tensors
     for x in inputs:
         special &= (x == 0) | (x.abs() == 1) | ~x.isfinite()
         subnormal |= (x != 0) & (x.abs() < torch.finfo(dtype).tiny)
-    wrong = (
-        torch.where(special, ~same_edge(y, wanted.to(dtype)), y.isnan() != wanted.isnan())
-        & ~subnormal
-    )
+    wrong = torch.where(special, ~same_edge(y, wanted.to(dtype)), y.isnan() != wanted.isnan()) & ~subnormal
     error, small = error_in_ulp(y, wanted, dtype)
     normal = torch.where(small | subnormal, 0.0, error)
     worst, first = int(normal.argmax()), int(wrong.int().argmax())
@@ -165,9 +162,7 @@ def measure(case: Case, dtype: torch.dtype, count: int, exhaustive: bool) -> Row
     else:
         batches = iter([tuple(x.to(DEVICE) for x in case.arguments(count, dtype))])
     function = device_function(case)
-    return functools.reduce(
-        merged, (measure_batch(case, function, dtype, inputs) for inputs in batches)
-    )
+    return functools.reduce(merged, (measure_batch(case, function, dtype, inputs) for inputs in batches))
 
 
 def report(row: Row) -> str:
@@ -187,17 +182,13 @@ def main() -> None:
     )
     parser.add_argument("names", nargs="*", help="the functions to measure (all)")
     parser.add_argument("--count", type=int, default=1 << 20, help="arguments for each function")
-    parser.add_argument(
-        "--exhaustive", action="store_true", help="unary float32 functions on all floats"
-    )
+    parser.add_argument("--exhaustive", action="store_true", help="unary float32 functions on all floats")
     parser.add_argument("--json", type=Path, help="file to write")
     options = parser.parse_args()
     started = time.perf_counter()
     device = torch.cuda.get_device_name() if DEVICE == "cuda" else "interpreter"
     versions = {"device": device, "triton": triton.__version__, "torch": torch.__version__}
-    print(
-        f"{device}, triton {triton.__version__}, torch {torch.__version__}, {sys.version.split()[0]}"
-    )
+    print(f"{device}, triton {triton.__version__}, torch {torch.__version__}, {sys.version.split()[0]}")
     print("function     source      type          count        ulp  limit subnormal  edges  at")
     rows = []
     for case in CASES:

@@ -93,9 +93,7 @@ def prelude_source(text: str) -> str:
     ]
     lines += ["from device_functions import _math_exact as exact"]
     for name, parameters, body in items:
-        expression = ast.unparse(
-            ast.fix_missing_locations(transform.visit(ast.parse(body, mode="eval")))
-        )
+        expression = ast.unparse(ast.fix_missing_locations(transform.visit(ast.parse(body, mode="eval"))))
         lines += ["@triton.jit", f"def {name}({parameters}):", f"    return {expression}"]
     return "\n".join(lines) + "\n"
 
@@ -167,9 +165,7 @@ def pow_arguments(count: int, dtype: torch.dtype) -> Tensors:
     base, exponent = (t.reshape(-1) for t in torch.meshgrid(grid, grid, indexing="ij"))
     span = 130.0 if dtype == torch.float32 else 1030.0
     wide = finite_bits(2 * q, dtype, generator).abs()
-    near_one = 1.0 + torch.exp2(-24.0 * torch.rand(q, dtype=torch.float64, generator=generator)).to(
-        dtype
-    )
+    near_one = 1.0 + torch.exp2(-24.0 * torch.rand(q, dtype=torch.float64, generator=generator)).to(dtype)
     x = torch.cat([wide, near_one, torch.rand(2 * q, dtype=dtype, generator=generator) * 4])
     log2 = torch.log2(x.double().clamp_min(1e-300))
     reach = (torch.rand(x.numel(), dtype=torch.float64, generator=generator) * 2 - 1) * span
@@ -269,9 +265,7 @@ FORMULAS = (
     Case("reciprocal", torch.reciprocal),
     Case("relu6", lambda x: x.clamp(0, 6)),
     Case("leaky_relu", lambda x, s: torch.where(x > 0, x, s * x), paired_arguments),
-    Case(
-        "elu", lambda x, a: torch.where(x > 0, x, a * torch.expm1(_below_zero(x))), paired_arguments
-    ),
+    Case("elu", lambda x, a: torch.where(x > 0, x, a * torch.expm1(_below_zero(x))), paired_arguments),
     Case(
         "celu",
         lambda x, a: torch.where(x > 0, x, a * torch.expm1(_below_zero(x) / a)),

@@ -112,7 +112,7 @@ _OPERATOR = rt.Operator(
     name="bias_gelu_residual",
     inputs=(
         rt.Tensor("x", "T", ("...", "N")),
-        rt.Tensor("bias", "T", ("N",)),
+        rt.Tensor("bias", "T", ("N",), across=True),
         rt.Tensor("residual", "T", ("...", "N")),
     ),
     results=(rt.Tensor("y", "T", ("...", "N")),),

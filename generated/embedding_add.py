@@ -255,10 +255,10 @@ def _launch_embedding_add(via, launch, sizes, ids, positions, token_table, posit
 _OPERATOR = rt.Operator(
     name="embedding_add",
     inputs=(
-        rt.Tensor("ids", "i64", ("...",)),
-        rt.Tensor("positions", "i64", ("...",)),
-        rt.Tensor("token_table", "T", ("V", "D")),
-        rt.Tensor("position_table", "T", ("P", "D")),
+        rt.Tensor("ids", "i64", ("...",), across=True),
+        rt.Tensor("positions", "i64", ("...",), across=True),
+        rt.Tensor("token_table", "T", ("V", "D"), across=True),
+        rt.Tensor("position_table", "T", ("P", "D"), across=True),
     ),
     results=(rt.Tensor("y", "T", ("...", "D")),),
     variables={"T": (torch.float16, torch.bfloat16, torch.float32)},

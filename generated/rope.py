@@ -204,9 +204,9 @@ def _launch_rope(via, launch, sizes, x, cos, sin, y):
 _OPERATOR = rt.Operator(
     name="rope",
     inputs=(
-        rt.Tensor("x", "T", ("...", "S", "H", "D")),
-        rt.Tensor("cos", "E", ("...", "S", "D")),
-        rt.Tensor("sin", "E", ("...", "S", "D")),
+        rt.Tensor("x", "T", ("...", "S", "H", "D"), across=True),
+        rt.Tensor("cos", "E", ("...", "S", "D"), across=True),
+        rt.Tensor("sin", "E", ("...", "S", "D"), across=True),
     ),
     results=(rt.Tensor("y", "T", ("...", "S", "H", "D")),),
     variables={

@@ -186,9 +186,9 @@ def _launch_rope_interleaved(via, launch, sizes, x, cos, sin, y):
 _OPERATOR = rt.Operator(
     name="rope_interleaved",
     inputs=(
-        rt.Tensor("x", "T", ("...", "S", "H", "D")),
-        rt.Tensor("cos", "E", ("...", "S", "D / 2")),
-        rt.Tensor("sin", "E", ("...", "S", "D / 2")),
+        rt.Tensor("x", "T", ("...", "S", "H", "D"), across=True),
+        rt.Tensor("cos", "E", ("...", "S", "D / 2"), across=True),
+        rt.Tensor("sin", "E", ("...", "S", "D / 2"), across=True),
     ),
     results=(rt.Tensor("y", "T", ("...", "S", "H", "D")),),
     variables={

@@ -68,7 +68,9 @@ class DType:
         return self.name
 
 
-def _float(name: str, bits: int, compute: str, torch: str, triton: str, significand: int, largest: float) -> DType:
+def _float(
+    name: str, bits: int, compute: str, torch: str, triton: str, significand: int, largest: float
+) -> DType:
     return DType(name, Kind.FLOAT, bits, compute, torch, triton, significand, -largest, largest)
 
 
@@ -93,8 +95,7 @@ U4 = _integer("u4", 4, "i32", "uint8", "uint8", signed=False)
 BOOL = DType("bool", Kind.BOOL, 8, "bool", "bool", "int1", 0, 0, 1)
 
 DTYPES: dict[str, DType] = {
-    dtype.name: dtype
-    for dtype in (F64, F32, F16, BF16, F8E4M3, F8E5M2, I64, I32, I16, I8, U8, I4, U4, BOOL)
+    dtype.name: dtype for dtype in (F64, F32, F16, BF16, F8E4M3, F8E5M2, I64, I32, I16, I8, U8, I4, U4, BOOL)
 }
 
 #: What `T` stands for where a spec does not declare it.

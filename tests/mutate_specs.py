@@ -22,7 +22,7 @@ from opgen.source import Source
 
 PIECES = (
     "op fn use for const inout T f32 bf16 i32 i64 u8 i4 bool [ ] ( ) { } , : ; = == < + - * / // % ** @ ... index[N] "
-    "rand[...](3) sum[N](x) 0 1 -1 1e400 0.5 inf nan x y N K / 2 * 2 where( cast( and not ~ | & << \"a\" \"\"\" # \n"
+    'rand[...](3) sum[N](x) 0 1 -1 1e400 0.5 inf nan x y N K / 2 * 2 where( cast( and not ~ | & << "a" """ # \n'
 ).split(" ")
 
 
@@ -33,7 +33,12 @@ def mutated(text: str, chance: random.Random) -> str:
         end = min(len(text), start + chance.choice([0, 1, 3, 10, 40]))
         other = chance.randrange(len(text) + 1)
         piece = chance.choice(
-            [chance.choice(PIECES), text[start:end] * 2, text[other : other + end - start], chr(chance.randrange(1, 300))]
+            [
+                chance.choice(PIECES),
+                text[start:end] * 2,
+                text[other : other + end - start],
+                chr(chance.randrange(1, 300)),
+            ]
         )
         text = text[:start] + piece + text[end:]
     return text
@@ -44,7 +49,9 @@ def outcome(text: str) -> str:
     try:
         build = compile_specs([Source("specs/mutated.op", text)], targets=("sm_90",), read=_unread)
     except SpecError as error:
-        return "refused" if error.diagnostics and all(one.render() for one in error.diagnostics) else "no word"
+        return (
+            "refused" if error.diagnostics and all(one.render() for one in error.diagnostics) else "no word"
+        )
     return "built" if build.files else "nothing"
 
 

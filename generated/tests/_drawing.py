@@ -19,6 +19,7 @@ from ._draw import draw_number
 from ._memory import (
     DISTINCT,
     LAYOUTS,
+    SHARING,
     Layout,
     aligned,
     aligned_stepped,
@@ -124,7 +125,7 @@ def everywhere(case: Case, layout: Layout) -> dict[str, Layout]:
     """
     written = {spec.name for spec in case.targets}
     names = [spec.name for spec in (*case.tensors, *case.results)]
-    return {name: layout for name in names if layout in DISTINCT or name not in written}
+    return {name: layout for name in names if layout not in SHARING or name not in written}
 
 
 def block_calls(case: Case) -> Iterator[Call]:

@@ -12,7 +12,7 @@ from triton import compile as triton_compile
 from triton.backends.compiler import GPUTarget
 from triton.compiler import ASTSource
 
-from opgen.targets import TARGETS, Target
+from opgen.targets import Target
 
 _POINTERS = {
     torch.float64: "*fp64",
@@ -39,10 +39,13 @@ class Recorded:
 
 
 def record(
-    module: ModuleType, tensors: Mapping[str, torch.Tensor | None], scalars: Mapping[str, Any], config: Any = None
+    module: ModuleType,
+    tensors: Mapping[str, torch.Tensor | None],
+    scalars: Mapping[str, Any],
+    config: Any = None,
 ) -> tuple[Recorded, ...]:
     """The launches that a generated op would make for tensors of the meta device, which hold no memory."""
-    entry = module._ENTRY
+    entry = module._ENTRY  # noqa: SLF001 - the declaration of the op, with its kernels
     found: list[Recorded] = []
 
     def via(kernel: Any) -> _Recorder:
@@ -70,7 +73,7 @@ def compile_recorded(launch: Recorded, target: Target) -> Any:
     Pointers count as divisible by 16, and other integers by what they are, as Triton's own launcher sees them.
     """
     names = [param.name for param in launch.kernel.params]
-    values = dict(zip(names, launch.arguments))
+    values = dict(zip(names, launch.arguments, strict=False))  # the rest is given by name
     options = {name: value for name, value in launch.keywords.items() if name in _OPTIONS}
     values |= {name: value for name, value in launch.keywords.items() if name not in _OPTIONS}
     signature: dict[str, str] = {}
@@ -92,10 +95,6 @@ def gpu_target(target: Target) -> GPUTarget:
     if target.is_amd:
         return GPUTarget("hip", target.name, target.warp_size)
     return GPUTarget("cuda", int(target.name.removeprefix("sm_")), target.warp_size)
-
-
-def all_targets() -> tuple[Target, ...]:
-    return tuple(TARGETS.values())
 
 
 def _kind(value: Any) -> str:

@@ -105,7 +105,7 @@ def _torch_convert(text: Text, source: DType, target: DType) -> Text:
     return Text(f"{text.within(ATOM)}.to(torch.{target.torch})")
 
 
-def _torch_cast(text: Text, source: DType, element: Element) -> Text:
+def _torch_cast(text: Text, _source: DType, element: Element) -> Text:
     target = element.dtype
     name = element.variable or f"torch.{target.torch}"
     rounded = f"rt.eager.cast({text.code}, {name})"

@@ -21,7 +21,9 @@ def function_doc(op: Op) -> tuple[str, ...]:
     if op.results:
         many = len(op.results) > 1
         takes = "a tuple of tensors that take the results" if many else "a tensor that takes the result"
-        lines += _entries([("out", f"{takes}, instead of new ones." if many else f"{takes}, instead of a new one.")])
+        lines += _entries(
+            [("out", f"{takes}, instead of new ones." if many else f"{takes}, instead of a new one.")]
+        )
     lines += ["", "Returns:"]
     lines += _entries((result.name, _result(op, result)) for result in op.results)
     if not op.results:
@@ -57,7 +59,9 @@ def _escaped(text: str) -> str:
 def _entries(entries) -> list[str]:  # type: ignore[no-untyped-def]
     lines = []
     for name, text in entries:
-        lines += textwrap.wrap(f"{name}: {text}", _WIDTH - 8, initial_indent="    ", subsequent_indent="        ")
+        lines += textwrap.wrap(
+            f"{name}: {text}", _WIDTH - 8, initial_indent="    ", subsequent_indent="        "
+        )
     return lines
 
 

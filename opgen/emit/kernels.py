@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Collection
 from dataclasses import dataclass, field
 
 from opgen.dtypes import DTYPES, DType
@@ -49,6 +50,7 @@ class LaunchNames:
     figures: str
     sizes: str
     of: dict[str, str]
+    old: dict[str, str]  # the old values of tensors updated in place, where they are read across elements
 
 
 @dataclass
@@ -60,6 +62,7 @@ class _Kernel:
     part: Part
     names: Names
     pointers: dict[str, str] = field(default_factory=dict)
+    old_pointers: dict[str, str] = field(default_factory=dict)  # to read from, where a copy has the old values
     values: dict[str, str] = field(default_factory=dict)
     lows: dict[str, tuple[str]] = field(default_factory=dict)  # the lower halves of 64-bit scalars
     stems: dict[Access, str] = field(default_factory=dict)  # begins the names of an access's strides
@@ -84,7 +87,7 @@ def kernel_context(
     part = plan.parts[variant]
     op = specialised(op, variant)
     kernel = _Kernel(op, plan, part, Names(RESERVED | _KERNEL_NAMES))
-    used = _used(kernel, part.graph.values, part.graph.stores)
+    used = _used(kernel, part.graph.values, part.graph.stores, launch.old)
     printer = Printer(part.graph, TRITON, kernel.names, _Leaves(kernel, launch).text)
     stored = printer.body()
     formula = module_names.fresh(f"{stem}_formula")
@@ -93,16 +96,21 @@ def kernel_context(
     scalars = [
         parameter for name in used.scalars for parameter in (kernel.values[name], *kernel.lows.get(name, ()))
     ]
-    pointers = [kernel.pointers[name] for name in used.tensors]
+    pointers = [*(kernel.pointers[name] for name in used.tensors), *kernel.old_pointers.values()]
     integers = list(kernel.integers)
-    consts = [f"{name}: tl.constexpr" for name in (*(kernel.values[one] for one in used.consts), *kernel.units)]
+    consts = [
+        f"{name}: tl.constexpr" for name in (*(kernel.values[one] for one in used.consts), *kernel.units)
+    ]
     given_consts = (*(launch.of[name] for name in used.consts), *kernel.units.values())
     strides, layouts = _layout_names(kernel)
     dense = module_names.fresh(f"{stem}_dense")
     strided = module_names.fresh(f"{stem}_strided")
     unspecialised = len(scalars) + len(integers)
-    given = [_given(op, name, launch) for name in used.tensors]
-    given += [f"*rt.halves({launch.of[one]})" if one in kernel.lows else launch.of[one] for one in used.scalars]
+    given = [_given(op, name, launch.of[name]) for name in used.tensors]
+    given += [_given(op, name, launch.old[name]) for name in kernel.old_pointers]
+    given += [
+        f"*rt.halves({launch.of[one]})" if one in kernel.lows else launch.of[one] for one in used.scalars
+    ]
     return KernelContext(
         formula=formula,
         formula_doc=_formula_doc(op, part.graph.stores),
@@ -112,7 +120,7 @@ def kernel_context(
         has_dense=not _is_never_dense(op, plan),
         dense=dense,
         dense_decorator=_decorator(len(pointers), unspecialised),
-        dense_parameters=tuple([*pointers, *scalars, *integers, *consts]),
+        dense_parameters=(*pointers, *scalars, *integers, *consts),
         dense_lines=(
             *_dense_positions(kernel),
             *_loads(kernel, dense=True),
@@ -129,7 +137,13 @@ def kernel_context(
             *_stores(kernel, part.graph.stores, results, dense=False),
         ),
         launch=module_names.fresh(f"_launch{stem}"),
-        launch_parameters=(launch.via, launch.figures, launch.sizes, *launch.of.values()),
+        launch_parameters=(
+            launch.via,
+            launch.figures,
+            launch.sizes,
+            *launch.of.values(),
+            *launch.old.values(),
+        ),
         via=launch.via,
         figures=launch.figures,
         dense_arguments=(*given, *kernel.integers.values(), *given_consts),
@@ -144,10 +158,9 @@ def kernel_context(
     )
 
 
-def _given(op: Op, name: str, launch: LaunchNames) -> str:
+def _given(op: Op, name: str, own: str) -> str:
     """A tensor as the launcher passes it on."""
-    item = next(one for one in (*op.tensors, *op.results) if one.name == name)
-    own = launch.of[name]
+    item = next(one for one in op.arrays if one.name == name)
     return f"rt.f8({own})" if is_f8(item.element.dtype) else own
 
 
@@ -160,15 +173,19 @@ class _Used:
     consts: list[str]
 
 
-def _used(kernel: _Kernel, values: tuple[Value, ...], stores: tuple[Store, ...]) -> _Used:
+def _used(
+    kernel: _Kernel, values: tuple[Value, ...], stores: tuple[Store, ...], old: Collection[str]
+) -> _Used:
     """Finds what a part uses, and names its pointers, scalars, accesses and positions."""
     names = {store.target for store in stores}
     for value in values:
         if isinstance(value.node, Read | Gather | Scalar | Const):
             names.add(value.node.param)
-    tensors = [item.name for item in (*kernel.op.tensors, *kernel.op.results) if item.name in names]
+    tensors = [item.name for item in kernel.op.arrays if item.name in names]
     for name in tensors:
         kernel.pointers[name] = kernel.names.fresh(f"{name}_ptr")
+        if name in old:
+            kernel.old_pointers[name] = kernel.names.fresh(f"{name}_old_ptr")
     for scalar in (*kernel.op.scalars, *kernel.op.consts):
         if scalar.name in names:
             kernel.values[scalar.name] = kernel.names.fresh(scalar.name)
@@ -215,8 +232,10 @@ def _name_access(kernel: _Kernel, access: Access) -> None:
 
 def _pointer_of_type(kernel: _Kernel, variable: str) -> str:
     """The pointer of a tensor whose element type is a type variable."""
-    items = (*kernel.op.tensors, *kernel.op.results)
-    names = [item.name for item in items if item.element.variable == variable and item.name in kernel.pointers]
+    items = kernel.op.arrays
+    names = [
+        item.name for item in items if item.element.variable == variable and item.name in kernel.pointers
+    ]
     required = [name for name in names if name not in kernel.tensors or not kernel.tensors[name].optional]
     return kernel.pointers[(required or names)[0]]
 
@@ -282,7 +301,7 @@ class _Leaves:
         kernel = self.kernel
         tensor = kernel.tensors[node.param]
         gathered = tuple(dim for dim, _ in node.coordinates)
-        pointer = kernel.pointers[node.param]
+        pointer = kernel.old_pointers.get(node.param, kernel.pointers[node.param])
         kernel.formula[pointer] = pointer
         kernel.formula["mask"] = "mask"
         places, conditions = [pointer], ["mask"]
@@ -344,7 +363,8 @@ def _loads(kernel: _Kernel, *, dense: bool) -> list[str]:
     for tensor in kernel.op.tensors:
         if tensor.name not in kernel.values:
             continue
-        local, pointer = kernel.values[tensor.name], kernel.pointers[tensor.name]
+        local = kernel.values[tensor.name]
+        pointer = kernel.old_pointers.get(tensor.name, kernel.pointers[tensor.name])
         load = _load(kernel, tensor, pointer, dense)
         if tensor.default is None:
             lines.append(f"{local} = {load}")
@@ -378,9 +398,9 @@ def _load(kernel: _Kernel, tensor: TensorParam, pointer: str, dense: bool) -> st
 
 
 def _stores(kernel: _Kernel, stores: tuple[Store, ...], results: list[str], *, dense: bool) -> list[str]:
-    elements = {item.name: item.element for item in (*kernel.op.tensors, *kernel.op.results)}
+    elements = {item.name: item.element for item in kernel.op.arrays}
     lines = []
-    for store, name in zip(stores, results):
+    for store, name in zip(stores, results, strict=True):
         pointer = kernel.pointers[store.target]
         own = next(one for one in kernel.plan.accesses if one.tensor == store.target and not one.gathered)
         place = "at" if dense else kernel.offsets[own]
@@ -406,7 +426,9 @@ def _narrowed(name: str, pointer: str, computed: DType, element: Element) -> str
 def _result_names(kernel: _Kernel, stores: tuple[Store, ...]) -> list[str]:
     """What the kernel calls the formula's results; a tensor that is read as well has its name already."""
     own = (kernel.values, kernel.pointers, kernel.offsets)
-    names = Names({*RESERVED, *_KERNEL_NAMES, *kernel.integers, *(name for names in own for name in names.values())})
+    names = Names(
+        {*RESERVED, *_KERNEL_NAMES, *kernel.integers, *(name for names in own for name in names.values())}
+    )
     return [names.fresh(f"new_{one.target}" if one.target in kernel.values else one.target) for one in stores]
 
 

@@ -18,7 +18,7 @@ from opgen.emit.documentation import function_doc, module_doc
 from opgen.emit.kernels import LaunchNames, kernel_context
 from opgen.emit.names import DEVICE_FUNCTIONS, MODULE_NAMES, Names
 from opgen.emit.reference import is_variant, reference_lines
-from opgen.emit.tables import configs, declaration, quoted, walk
+from opgen.emit.tables import configs, declaration, quoted, read_across, walk
 from opgen.ir.nodes import Op, Param, ScalarParam, TensorParam
 from opgen.plan.model import Plan
 
@@ -35,7 +35,7 @@ def module_context(op: Op, plans: tuple[Plan, ...], spec: str) -> ModuleContext:
     operator, table = names.fresh("_OPERATOR"), names.fresh("_operator")
     reference = names.fresh("reference")
     kernels = _kernels(op, plans, stem, names)
-    tables = [TableContext(operator, declaration(op))]
+    tables = [TableContext(operator, declaration(op, plans[0]))]
     walks, config_tables = [], []
     count = len(plans[0].kernels)
     for number, kernel in enumerate(plans[0].kernels):
@@ -53,7 +53,7 @@ def module_context(op: Op, plans: tuple[Plan, ...], spec: str) -> ModuleContext:
         kernels=tuple(context for variant in kernels for context in variant),
         tables=tuple(tables),
         function=_function(op, function, entry),
-        reference=_reference(op, reference, operator, kernels),
+        reference=_reference(op, reference, operator),
         entry=TableContext(entry, _entry(op, operator, kernels, walks, config_tables, reference)),
         operator=_operator(op, table),
     )
@@ -66,7 +66,11 @@ def _kernels(
     local = Names(MODULE_NAMES)
     items = (*(param.name for param in op.params), *(result.name for result in op.results))
     own = {name: local.fresh(name) for name in items}
-    launch = LaunchNames(local.fresh("via"), local.fresh("launch"), local.fresh("sizes"), own)
+    across = read_across(op, plans[0])
+    old = {
+        one.name: local.fresh(f"{one.name}_old") for one in op.tensors if one.inout and one.name in across
+    }
+    launch = LaunchNames(local.fresh("via"), local.fresh("launch"), local.fresh("sizes"), own, old)
     result = []
     for number, variant in enumerate(op.variants):
         by_kernel = []
@@ -101,10 +105,10 @@ def _entry(
     reference: str,
 ) -> str:
     variants = []
-    for variant, contexts in zip(op.variants, kernels):
+    for variant, contexts in zip(op.variants, kernels, strict=True):
         launches = "".join(
             f"rt.Kernel({walk_name}, {context.launch}, {table}), "
-            for context, walk_name, table in zip(contexts, walks, tables)
+            for context, walk_name, table in zip(contexts, walks, tables, strict=True)
         )
         if len(op.variants) == 1:
             variants.append(f"rt.Variant(({launches}))")
@@ -114,46 +118,43 @@ def _entry(
         )
         variants.append(f"rt.Variant(({launches}), ({choices}))")
     parameters = "".join(f"{quoted(param.name)}, " for param in op.params)
-    return (
-        f"rt.Entry({operator}, parameters=({parameters}), variants=({', '.join(variants)},), reference={reference})"
-    )
+    return f"rt.Entry({operator}, parameters=({parameters}), variants=({', '.join(variants)},), reference={reference})"
 
 
 def _function(op: Op, name: str, entry: str) -> FunctionContext:
     parameters = [_parameter(param) for param in op.params]
     arguments = [param.name for param in op.params]
     if op.results:
-        many = ", ".join("torch.Tensor" for _ in op.results)
-        kind = "torch.Tensor" if len(op.results) == 1 else f"tuple[{many}]"
-        parameters += ["*", f"out: {kind} | None = None"]
+        parameters += ["*", f"out: {_tensors(len(op.results))} | None = None"]
         arguments.append("out=out")
     title, *doc_lines = function_doc(op)
-    return FunctionContext(
-        name, tuple(parameters), returned_type(op), title, tuple(doc_lines), entry, tuple(arguments)
-    )
+    returns = _tensors(len(op.results or op.written))  # an op without results gives what it updates
+    return FunctionContext(name, tuple(parameters), returns, title, tuple(doc_lines), entry, tuple(arguments))
 
 
 def _parameter(param: Param) -> str:
     if isinstance(param, TensorParam):
         return f"{param.name}: {_OPTIONAL_TENSOR} = None" if param.optional else f"{param.name}: torch.Tensor"
-    number = "bool" if param.dtype.is_bool else "float" if param.dtype.is_float else "int"
+    number = _number(param)
     kind = number if param.const else f"{number} | torch.Tensor"
     return f"{param.name}: {kind}{_default(param)}"
+
+
+def _number(param: ScalarParam) -> str:
+    """Python's type for a scalar."""
+    return "bool" if param.dtype.is_bool else "float" if param.dtype.is_float else "int"
 
 
 def _default(param: ScalarParam) -> str:
     return "" if param.default is None else f" = {number_text(param.default, param.dtype).code}"
 
 
-def returned_type(op: Op) -> str:
-    """The type that the public function returns."""
-    count = len(op.results) or sum(tensor.inout for tensor in op.tensors)
+def _tensors(count: int) -> str:
+    """The type of a tensor, or of a tuple of several."""
     return "torch.Tensor" if count == 1 else f"tuple[{', '.join(['torch.Tensor'] * count)}]"
 
 
-def _reference(
-    op: Op, name: str, operator: str, kernels: tuple[tuple[KernelContext, ...], ...]
-) -> ReferenceContext:
+def _reference(op: Op, name: str, operator: str) -> ReferenceContext:
     local = Names((*MODULE_NAMES, "device", "bound", *(variable.name for variable in op.variables)))
     names = {param.name: local.fresh(param.name) for param in op.params}
     parameters = []
@@ -168,9 +169,7 @@ def _reference(
             continue
         lines.append(f"if {is_variant(op, variant, names)}:")
         lines += [f"    {line}" for line in body]
-    count = len(op.results) + sum(tensor.inout for tensor in op.tensors)
-    returns = "torch.Tensor" if count == 1 else f"tuple[{', '.join(['torch.Tensor'] * count)}]"
-    return ReferenceContext(name, tuple(parameters), returns, tuple(lines))
+    return ReferenceContext(name, tuple(parameters), _tensors(len(op.written)), tuple(lines))
 
 
 def _operator(op: Op, name: str) -> OperatorContext:
@@ -183,12 +182,10 @@ def _operator(op: Op, name: str) -> OperatorContext:
         if isinstance(param, TensorParam):
             parameters.append(f"{own}: {_OPTIONAL_TENSOR if param.optional else 'torch.Tensor'}")
             continue
-        number = "bool" if param.dtype.is_bool else "float" if param.dtype.is_float else "int"
-        parameters.append(f"{own}: {number}")
+        parameters.append(f"{own}: {_number(param)}")
         if not param.const:
             tensor = local.fresh(f"{param.name}_tensor")
             parameters.append(f"{tensor}: {_OPTIONAL_TENSOR}")
             arguments.append(tensor)
-    count = len(op.results)
-    returns = "None" if not count else "torch.Tensor" if count == 1 else f"tuple[{', '.join(['torch.Tensor'] * count)}]"
+    returns = _tensors(len(op.results)) if op.results else "None"
     return OperatorContext(name, tuple(parameters), returns, tuple(arguments))

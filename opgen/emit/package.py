@@ -12,9 +12,7 @@ def runtime_files() -> dict[str, str]:
     """The files that every package holds, by path relative to its folder."""
     root = template_root() / "runtime"
     paths = sorted(path for path in root.rglob("*.py"))
-    return {
-        path.relative_to(root).as_posix(): HEADER + path.read_text(encoding="utf-8") for path in paths
-    }
+    return {path.relative_to(root).as_posix(): HEADER + path.read_text(encoding="utf-8") for path in paths}
 
 
 def exported_name(op: str) -> str:

@@ -59,10 +59,9 @@ def reference_lines(op: Op, variant: int, names: dict[str, str], operator: str) 
     printer = Printer(graph, TORCH, local, _Leaves(op, names, space).text)
     stored = printer.body()
     body = [*_prologue(op, graph, names, space), *printer.lines]
-    returned = [
-        _finished(op, graph, store.target, store.value, text, space)
-        for store, text in zip(graph.stores, stored)
-    ]
+    order = [item.name for item in op.written]
+    ordered = sorted(zip(graph.stores, stored, strict=True), key=lambda pair: order.index(pair[0].target))
+    returned = [_finished(op, graph, store.target, store.value, text, space) for store, text in ordered]
     tail = f"return {', '.join(returned)}"
     return (*_bindings(op, names, operator, [*body, tail]), *body, tail)
 
@@ -88,7 +87,9 @@ def _bindings(op: Op, names: dict[str, str], operator: str, lines: list[str]) ->
 
 
 def _mentions(code: str, name: str) -> bool:
-    words = "".join(character if character.isidentifier() or character.isdigit() else " " for character in code)
+    words = "".join(
+        character if character.isidentifier() or character.isdigit() else " " for character in code
+    )
     return name in words.split()
 
 
@@ -132,7 +133,11 @@ def _read_text(tensor: TensorParam, name: str, space: tuple[Dim, ...]) -> str:
         text = f"rt.eager.unpack({text}, signed={dtype.lowest < 0})"
     elif not is_loaded_as_computed(tensor.element):
         text = f"{text}.to(torch.{dtype.compute_torch})"
-    return text if is_aligned(tensor.dims, space) else f"rt.eager.align({text}, {texts(tensor.dims)}, {texts(space)})"
+    return (
+        text
+        if is_aligned(tensor.dims, space)
+        else f"rt.eager.align({text}, {texts(tensor.dims)}, {texts(space)})"
+    )
 
 
 def is_aligned(dims: tuple[Dim, ...], space: tuple[Dim, ...]) -> bool:
@@ -156,7 +161,10 @@ class _Leaves:
         match value.node:
             case Read(param=name):
                 tensor = next(one for one in self.op.tensors if one.name == name)
-                if any(isinstance(other.node, Gather) and other.node.param == name for other in printer.graph.values):
+                if any(
+                    isinstance(other.node, Gather) and other.node.param == name
+                    for other in printer.graph.values
+                ):
                     return Text(_read_text(tensor, self.names[name], self.space))
                 return Text(self.names[name])
             case Scalar(param=name) | Const(param=name):
@@ -170,9 +178,7 @@ class _Leaves:
             case Gather(param=name, coordinates=coordinates):
                 tensor = next(one for one in self.op.tensors if one.name == name)
                 given = ", ".join(f'"{dim}": {printer.alone(at)}' for dim, at in coordinates)
-                text = (
-                    f"rt.eager.gather({self.names[name]}, {texts(tensor.dims)}, {texts(self.space)}, {{{given}}})"
-                )
+                text = f"rt.eager.gather({self.names[name]}, {texts(tensor.dims)}, {texts(self.space)}, {{{given}}})"
                 exact = is_loaded_as_computed(tensor.element)
                 return Text(text if exact else f"{text}.to(torch.{tensor.element.dtype.compute_torch})")
             case _:
@@ -184,10 +190,9 @@ class _Leaves:
 
 def _finished(op: Op, graph: Graph, target: str, ref: Ref, text: str, space: tuple[Dim, ...]) -> str:
     """The text of what is stored: of its element type, over the target's dims, in its full shape."""
-    items = {item.name: item for item in (*op.tensors, *op.results)}
-    item = items[target]
+    item = next(one for one in op.arrays if one.name == target)
     element = item.element
-    atom = text if text.isidentifier() or text.endswith(")") and text.startswith("rt.") else f"({text})"
+    atom = text if text.isidentifier() or (text.startswith("rt.") and text.endswith(")")) else f"({text})"
     if element.dtype.name == "f8e4m3":
         stored = f"rt.eager.cast({text}, torch.float8_e4m3fn)"
     elif is_loaded_as_computed(element):
@@ -222,7 +227,9 @@ def _fills(op: Op, graph: Graph, ref: Ref, space: tuple[Dim, ...]) -> bool:
             reads.add(node.param)
         pending.extend(operands(graph.values[at].node))
     tensors = [tensor for tensor in op.tensors if tensor.dims]
-    carried = {dim for tensor in tensors if tensor.name in reads and not tensor.optional for dim in tensor.dims}
+    carried = {
+        dim for tensor in tensors if tensor.name in reads and not tensor.optional for dim in tensor.dims
+    }
     leading = all(tensor.name in reads for tensor in tensors if tensor.dims[0].is_ellipsis)
     return set(space) <= carried and leading
 
@@ -232,9 +239,7 @@ def is_variant(op: Op, variant: Variant, names: dict[str, str]) -> str:
     choices = variant.choices
     owners = []
     for variable in op.variables:
-        owner = next(
-            one for one in op.tensors if one.element.variable == variable.name and not one.optional
-        )
+        owner = next(one for one in op.tensors if one.element.variable == variable.name and not one.optional)
         owners.append(f"{names[owner.name]}.dtype")
     if len(owners) == 1:
         types = ", ".join(f"torch.{choice[0].torch}" for choice in choices)

@@ -8,15 +8,15 @@ from collections.abc import Mapping
 
 import black
 import jinja2
+from black.mode import TargetVersion
+from black.parsing import InvalidInput
 
 from opgen.diagnostics import InternalError
 from opgen.emit.contexts import ModuleContext, TestContext
 from opgen.resources import template_root
 
 #: Generated text is checked in, so its format is pinned: black at the version of pyproject.toml, in this mode.
-MODE = black.Mode(
-    line_length=100, target_versions={black.TargetVersion.PY310}, magic_trailing_comma=False
-)
+MODE = black.Mode(line_length=100, target_versions={TargetVersion.PY310}, magic_trailing_comma=False)
 
 
 @functools.cache
@@ -51,6 +51,6 @@ def formatted(text: str, origin: str) -> str:
     try:
         ast.parse(text)
         return black.format_str(text, mode=MODE)
-    except (SyntaxError, black.InvalidInput) as error:
+    except (SyntaxError, InvalidInput) as error:
         numbered = "\n".join(f"{number:4} {line}" for number, line in enumerate(text.split("\n"), 1))
         raise InternalError(f"{origin} rendered no valid Python: {error}\n{numbered}") from error

@@ -2,9 +2,25 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
+from opgen.dtypes import F64, I64
 from opgen.emit.dialects import number_text
-from opgen.emit.names import Names
-from opgen.ir.nodes import Dim, HostApply, HostExpr, HostName, HostNumber, Op, Requirement, Result, TensorParam
+from opgen.ir.nodes import (
+    Gather,
+    Read,
+    Dim,
+    HostApply,
+    HostExpr,
+    HostName,
+    HostNumber,
+    Number,
+    Op,
+    Requirement,
+    Result,
+    TensorParam,
+)
+from opgen.ir.passes.partition import target_dims
 from opgen.plan.model import Access, ElementwisePlan, Plan
 
 
@@ -13,12 +29,13 @@ def quoted(text: str) -> str:
     return '"' + text.encode("unicode_escape").decode("ascii").replace('"', '\\"') + '"' if text else '""'
 
 
-def declaration(op: Op) -> str:
+def declaration(op: Op, plan: Plan) -> str:
     """`rt.Operator(…)`."""
+    across = read_across(op, plan)
     parts = [
         f"name={quoted(op.name)}",
-        f"inputs=({_each(_tensor(tensor) for tensor in op.tensors)})",
-        f"results=({_each(_tensor(result) for result in op.results)})",
+        f"inputs=({_each(_tensor(tensor, across) for tensor in op.tensors)})",
+        f"results=({_each(_tensor(result, across) for result in op.results)})",
     ]
     scalars = [param for param in op.params if not isinstance(param, TensorParam)]
     if scalars:
@@ -61,7 +78,7 @@ def configs(plans: tuple[Plan, ...], kernel: int) -> str:
     return f"{{{', '.join(texts)}}}"
 
 
-def _each(texts) -> str:  # type: ignore[no-untyped-def]
+def _each(texts: Iterable[str]) -> str:
     return "".join(f"{text}, " for text in texts)
 
 
@@ -69,10 +86,28 @@ def _dims(dims: tuple[Dim, ...]) -> str:
     return f"({_each(quoted(str(dim)) for dim in dims)})"
 
 
-def _tensor(item: TensorParam | Result) -> str:
+def read_across(op: Op, plan: Plan) -> frozenset[str]:
+    """The tensors that kernels read elsewhere than at the element that they write: gathered, permuted, broadcast.
+
+    Where an op has several kernels, one may read what another has written before.
+    """
+    targets = set(target_dims(op).values())
+    values = [value for kernel in plan.kernels for part in kernel.parts for value in part.graph.values]
+    read = {value.node.param for value in values if isinstance(value.node, Read | Gather)}
+    gathered = {access.tensor for kernel in plan.kernels for access in kernel.accesses if access.gathered}
+    return frozenset(
+        tensor.name
+        for tensor in op.tensors
+        if tensor.name in read
+        and (tensor.name in gathered or len(plan.kernels) > 1 or targets != {tensor.dims})
+    )
+
+
+def _tensor(item: TensorParam | Result, across: frozenset[str]) -> str:
     flags = ""
     if isinstance(item, TensorParam):
         flags = (", optional=True" if item.optional else "") + (", written=True" if item.inout else "")
+        flags += ", across=True" if item.name in across else ""
     return f"rt.Tensor({quoted(item.name)}, {quoted(str(item.element))}, {_dims(item.dims)}{flags})"
 
 
@@ -104,9 +139,7 @@ def host_text(expr: HostExpr) -> str:
     raise AssertionError(expr)
 
 
-def _host_number(number) -> str:  # type: ignore[no-untyped-def]
-    from opgen.dtypes import F64, I64
-
+def _host_number(number: Number) -> str:
     whole = not isinstance(number.value, float) and number.value.denominator == 1
     return number_text(number, I64 if whole else F64).code
 

@@ -13,7 +13,9 @@ _SHARED = frozenset({"f16", "bf16", "f32"})
 
 def specialised(op: Op, variant: int) -> Op:
     """The op with the types of a variant's first choice in its parameters and results."""
-    types = dict(zip((variable.name for variable in op.variables), op.variants[variant].choices[0], strict=True))
+    types = dict(
+        zip((variable.name for variable in op.variables), op.variants[variant].choices[0], strict=True)
+    )
 
     def chosen(element: Element) -> Element:
         return element if element.variable is None else Element(types[element.variable], element.variable)

@@ -86,7 +86,9 @@ def _check_body(fn: ScopedFn, functions: Functions, diagnostics: Diagnostics) ->
         used = (
             node.name
             if isinstance(node, ast.Reference)
-            else node.base.text if isinstance(node, ast.Gather) else None
+            else node.base.text
+            if isinstance(node, ast.Gather)
+            else None
         )
         if used is not None and used not in (*params, *dims):
             advice = (

@@ -207,7 +207,19 @@ class Contract:
 
 
 Node: TypeAlias = (
-    Literal | Read | Scalar | Const | Size | Index | Random | Gather | Apply | Convert | Cast | Reduce | Contract
+    Literal
+    | Read
+    | Scalar
+    | Const
+    | Size
+    | Index
+    | Random
+    | Gather
+    | Apply
+    | Convert
+    | Cast
+    | Reduce
+    | Contract
 )
 
 
@@ -398,6 +410,16 @@ class Op:
     tests: TestHints
     statements: tuple[str, ...]
     span: Span = field(compare=False, repr=False)
+
+    @property
+    def arrays(self) -> tuple[TensorParam | Result, ...]:
+        """All that is a tensor: the parameters, then the results."""
+        return (*self.tensors, *self.results)
+
+    @property
+    def written(self) -> tuple[TensorParam | Result, ...]:
+        """All that the op stores to: the results, then what it updates in place."""
+        return (*self.results, *(tensor for tensor in self.tensors if tensor.inout))
 
     @property
     def tensors(self) -> tuple[TensorParam, ...]:

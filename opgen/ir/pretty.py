@@ -140,7 +140,9 @@ def format_number(number: Number) -> str:
         return (
             str(value.numerator)
             if abs(value) < 10**20
-            else f"{float(value):.17g}" if abs(value) < 10**300 else "big"
+            else f"{float(value):.17g}"
+            if abs(value) < 10**300
+            else "big"
         )
     return _decimal(value)
 

@@ -18,7 +18,7 @@ def plan_op(op: Op, targets: tuple[Target, ...]) -> tuple[Plan, ...]:
     by_variant = partition(op)
     kernels = tuple(zip(*by_variant, strict=True))
     hints = {target.name: hints_for(op, target) for target in targets}
-    check_hints(op, targets, hints)
+    check_hints(targets, hints)
     return tuple(
         Plan(target.name, tuple(_kernel(op, parts, target, hints[target.name]) for parts in kernels))
         for target in targets
@@ -82,8 +82,8 @@ def _widths(op: Op) -> tuple[int, ...]:
     names = [variable.name for variable in op.variables]
     widths = set()
     for choice in choices:
-        types = dict(zip(names, choice))
-        elements = [item.element for item in (*op.tensors, *op.results)]
+        types = dict(zip(names, choice, strict=True))
+        elements = [item.element for item in op.arrays]
         widths.add(max(_bytes(types[one.variable] if one.variable else one.dtype) for one in elements))
     return tuple(sorted(widths))
 
@@ -97,7 +97,7 @@ def _moved_bytes(op: Op, part: Part, width: int) -> int:
     space = set(part.space)
     read = {value.node.param for value in part.graph.values if isinstance(value.node, Read | Gather)}
     total = 0
-    for item in (*op.tensors, *op.results):
+    for item in op.arrays:
         written = item.name in {store.target for store in part.graph.stores}
         if not written and (item.name not in read or set(item.dims) != space):
             continue
@@ -107,7 +107,9 @@ def _moved_bytes(op: Op, part: Part, width: int) -> int:
 
 
 def _operations(graph: Graph) -> int:
-    return sum(PRIMITIVES[value.node.primitive].cost for value in graph.values if isinstance(value.node, Apply))
+    return sum(
+        PRIMITIVES[value.node.primitive].cost for value in graph.values if isinstance(value.node, Apply)
+    )
 
 
 def _config(graph: Graph, width: int, moved: int, target: Target) -> ElementwiseConfig:

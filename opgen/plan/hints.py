@@ -32,7 +32,7 @@ def hints_for(op: Op, target: Target) -> Hints:
     return Hints(blocks, chosen.get("warps"))
 
 
-def check_hints(op: Op, targets: tuple[Target, ...], hints: Mapping[str, Hints]) -> None:
+def check_hints(targets: tuple[Target, ...], hints: Mapping[str, Hints]) -> None:
     """Raises `SpecError` at each hint that a target cannot meet, with the figure and the limit."""
     found = Diagnostics()
     for target in targets:
@@ -55,7 +55,7 @@ def check_hints(op: Op, targets: tuple[Target, ...], hints: Mapping[str, Hints])
 
 
 def with_hints(config: ElementwiseConfig, space: tuple[Dim, ...], hints: Hints) -> ElementwiseConfig:
-    """The config with the blocks and warps that were asked for: the last dim is the tile's columns, the rest its rows."""
+    """The config with the blocks and warps asked for: the last dim is the tile's columns, the rest its rows."""
     rows, columns = config.tile
     outer = 1
     for dim, hint in hints.blocks:

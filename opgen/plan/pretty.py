@@ -21,7 +21,7 @@ def _kernel(number: int, kernel: ElementwisePlan) -> Iterator[str]:
     yield f"kernel {number}: elementwise over [{space}], stores {targets}"
     for access in kernel.accesses:
         yield f"  {_access(access)}"
-    for config, moved in zip(kernel.configs, kernel.bytes):
+    for config, moved in zip(kernel.configs, kernel.bytes, strict=True):
         rows, columns = config.tile
         yield (
             f"  {config.width}-byte elements: block {config.block} with {config.warps} warps, "

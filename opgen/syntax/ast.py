@@ -280,9 +280,7 @@ class Test:
     span: Span = _span()
 
 
-Statement: TypeAlias = (
-    Assign | Require | ReferenceText | GradNone | Grad | Sizes | Tile | Test
-)
+Statement: TypeAlias = Assign | Require | ReferenceText | GradNone | Grad | Sizes | Tile | Test
 
 
 # --- items --------------------------------------------------------------------------------------

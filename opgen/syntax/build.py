@@ -107,9 +107,7 @@ def _variable(tree: Tree, context: Context) -> ast.TypeVariable:
     named, types = subtrees(tree)
     if not types.children:
         context.found.error("OPG001", "the set of types is empty", context.span(tree))
-    return ast.TypeVariable(
-        name(named, context), names(subtrees(types), context), context.span(tree)
-    )
+    return ast.TypeVariable(name(named, context), names(subtrees(types), context), context.span(tree))
 
 
 # --- statements -----------------------------------------------------------------------------------
@@ -232,9 +230,11 @@ def _size_range(tree: Tree, context: Context) -> ast.SizeRange:
     )
 
 
-_ENTRIES: Final[
-    dict[str, Callable[[Tree, Context], ast.DrawRange | ast.Tolerance | ast.SizeRange]]
-] = {"draw_range": _draw_range, "tolerance": _tolerance, "size_range": _size_range}
+_ENTRIES: Final[dict[str, Callable[[Tree, Context], ast.DrawRange | ast.Tolerance | ast.SizeRange]]] = {
+    "draw_range": _draw_range,
+    "tolerance": _tolerance,
+    "size_range": _size_range,
+}
 
 _STATEMENTS: Final[dict[str, Callable[[Tree, Context], ast.Statement]]] = {
     "assign": _assign,

@@ -47,9 +47,7 @@ def parse(source: Source) -> ast.File:
 
 @cache
 def _parser() -> Lark:
-    return Lark(
-        grammar_text("opgen.lark"), parser="lalr", lexer="contextual", propagate_positions=True
-    )
+    return Lark(grammar_text("opgen.lark"), parser="lalr", lexer="contextual", propagate_positions=True)
 
 
 def _tree(text: str) -> Tree:
@@ -108,12 +106,7 @@ def _starts_item(code: list[Token]) -> bool:
     words = [token.text for token in code]
     if words[0] == "use":
         return len(code) > 1 and code[1].kind in (Kind.STRING, Kind.OPEN_STRING)
-    return (
-        words[0] in ("op", "fn")
-        and len(code) > 2
-        and code[1].kind is Kind.WORD
-        and words[2] in ("(", "[")
-    )
+    return words[0] in ("op", "fn") and len(code) > 2 and code[1].kind is Kind.WORD and words[2] in ("(", "[")
 
 
 def _offset(error: UnexpectedInput, end: int) -> int:

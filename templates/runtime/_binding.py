@@ -52,13 +52,18 @@ def dim(text: str) -> Dim:
 
 @dataclass(frozen=True)
 class Tensor:
-    """A declared tensor: `element` is a type or a type variable; packed types store two along the last dim."""
+    """A declared tensor: `element` is a type or a type variable; packed types store two along the last dim.
+
+    `across` says that kernels read it elsewhere than where they write, so that they read a copy of a tensor that is
+    written as well.
+    """
 
     name: str
     element: str
     dims: tuple[str, ...]
     optional: bool = False
     written: bool = False
+    across: bool = False
     parsed: tuple[Dim, ...] = field(init=False, repr=False)
 
     def __post_init__(self) -> None:

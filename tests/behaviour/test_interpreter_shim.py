@@ -26,9 +26,7 @@ NARROW = {
 def corrected(monkeypatch: pytest.MonkeyPatch) -> None:
     """The corrected interpreter, for one test only."""
     monkeypatch.setattr(interpreter, "_convert_float", interpreter._convert_float)
-    monkeypatch.setattr(
-        interpreter.InterpreterBuilder, "cast_impl", interpreter.InterpreterBuilder.cast_impl
-    )
+    monkeypatch.setattr(interpreter.InterpreterBuilder, "cast_impl", interpreter.InterpreterBuilder.cast_impl)
     monkeypatch.setattr(interpreter, "_rounds_to_nearest_even", False, raising=False)
     shim.install()
 
@@ -48,13 +46,9 @@ def copied(x: Tensor, dtype: torch.dtype) -> Tensor:
 
 def numbers(generator: torch.Generator, dtype: torch.dtype) -> Tensor:
     """Numbers of all sizes, the ties of `dtype` and what is next to them, special values."""
-    wide = torch.randn(3000, generator=generator) * torch.exp(
-        torch.randn(3000, generator=generator) * 6
-    )
+    wide = torch.randn(3000, generator=generator) * torch.exp(torch.randn(3000, generator=generator) * 6)
     near = wide[:500].to(torch.float64)
-    ties = ((torch.floor(near / spacing(near, dtype)) + 0.5) * spacing(near, dtype)).to(
-        torch.float32
-    )
+    ties = ((torch.floor(near / spacing(near, dtype)) + 0.5) * spacing(near, dtype)).to(torch.float32)
     beside = [torch.nextafter(ties, torch.full_like(ties, end)) for end in (-torch.inf, torch.inf)]
     return torch.cat(
         [
@@ -96,9 +90,7 @@ def test_stores_round_to_nearest_even(
 def test_loads_widen_every_number_exactly(dtype: torch.dtype, target: torch.dtype) -> None:
     bits = 16 if dtype == torch.bfloat16 else 8
     every = (
-        torch.arange(2**bits, dtype=torch.int32)
-        .to(torch.int16 if bits == 16 else torch.uint8)
-        .view(dtype)
+        torch.arange(2**bits, dtype=torch.int32).to(torch.int16 if bits == 16 else torch.uint8).view(dtype)
     )
     actual, expected = copied(every, target), every.to(torch.float64).to(target)
     assert torch.equal(actual.isnan(), expected.isnan())
@@ -134,9 +126,7 @@ def test_an_entry_that_goes_another_way_is_refused(monkeypatch: pytest.MonkeyPat
     monkeypatch.setattr(interpreter, "_rounds_to_nearest_even", False)
 
     def truncating(self: Any, src: Any, dst_type: Any) -> Any:
-        return interpreter.TensorHandle(
-            (src.data.view(np.uint32) >> 16).astype(np.uint16), dst_type
-        )
+        return interpreter.TensorHandle((src.data.view(np.uint32) >> 16).astype(np.uint16), dst_type)
 
     monkeypatch.setattr(interpreter.InterpreterBuilder, "create_fp_trunc", truncating)
     with pytest.raises(RuntimeError, match="still does not round"):

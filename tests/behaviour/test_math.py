@@ -38,9 +38,7 @@ def test_float32_error_is_within_the_limit(case: Any) -> None:
     assert row.subnormal <= 1.0
 
 
-@pytest.mark.parametrize(
-    "case", [c for c in cases.FUNCTIONS if c.name != "pow"], ids=lambda case: case.name
-)
+@pytest.mark.parametrize("case", [c for c in cases.FUNCTIONS if c.name != "pow"], ids=lambda case: case.name)
 def test_float64_error_is_a_few_units(case: Any) -> None:
     row = accuracy.measure(case, torch.float64, COUNT // 8, exhaustive=False)
     assert row.ulp <= 8.0, f"at {row.at}"
@@ -50,9 +48,7 @@ def test_float64_error_is_a_few_units(case: Any) -> None:
 def test_float64_pow_loses_one_unit_for_each_of_its_exponent() -> None:
     x, y = cases.pow_arguments(COUNT, torch.float64)
     wanted = torch.pow(x, y)
-    error, small = accuracy.error_in_ulp(
-        accuracy.evaluate(functions.pow, (x, y)), wanted, torch.float64
-    )
+    error, small = accuracy.error_in_ulp(accuracy.evaluate(functions.pow, (x, y)), wanted, torch.float64)
     exponent = (y * torch.log2(x.abs())).abs().nan_to_num(0.0, 0.0)
     assert (error[~small] <= 4.0 + 1.5 * exponent[~small]).all()
 
@@ -60,9 +56,7 @@ def test_float64_pow_loses_one_unit_for_each_of_its_exponent() -> None:
 @pytest.mark.parametrize("name", INEXACT_FORMULAS)
 def test_inexact_formulas_keep_four_units_away_from_their_tail(name: str) -> None:
     formula, oracle = next(
-        (cases.device_function(c), c.oracle)
-        for c in cases.CASES
-        if (c.source, c.name) == ("formula", name)
+        (cases.device_function(c), c.oracle) for c in cases.CASES if (c.source, c.name) == ("formula", name)
     )
     x = torch.linspace(-0.5, 20.0, COUNT)
     inputs = (x,) if name not in ("swish", "celu") else (x, torch.full_like(x, 1.25))

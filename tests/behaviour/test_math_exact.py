@@ -48,9 +48,7 @@ def apply(function: Any, x: Tensor, out: torch.dtype) -> Tensor:
 def convert(function: Any, x: Tensor, dtype: tl.dtype, out: torch.dtype) -> Tensor:
     """`function` of each element and a type, stored as `out`."""
     y = torch.empty(x.shape, dtype=out, device=DEVICE)
-    convert_kernel[(triton.cdiv(x.numel(), 1024),)](
-        x.to(y.device), y, x.numel(), function, dtype, 1024
-    )
+    convert_kernel[(triton.cdiv(x.numel(), 1024),)](x.to(y.device), y, x.numel(), function, dtype, 1024)
     return y.cpu()
 
 
@@ -170,19 +168,13 @@ def clamp_to_one(x, low):  # type: ignore[no-untyped-def]
 
 
 @FLOATS
-def test_maximum_minimum_and_clamp_propagate_nan(
-    dtype: torch.dtype, generator: torch.Generator
-) -> None:
+def test_maximum_minimum_and_clamp_propagate_nan(dtype: torch.dtype, generator: torch.Generator) -> None:
     x, y = pairs(dtype, generator)
-    distinct = (x != 0) | (
-        y != 0
-    )  # which of +0 and -0 is the larger differs between PyTorch's own kernels
+    distinct = (x != 0) | (y != 0)  # which of +0 and -0 is the larger differs between PyTorch's own kernels
     x, y = x[distinct], y[distinct]
     assert_same(accuracy.evaluate(exact.maximum, (x, y)), torch.maximum(x, y))
     assert_same(accuracy.evaluate(exact.minimum, (x, y)), torch.minimum(x, y))
-    assert_same(
-        accuracy.evaluate(clamp_to_one, (x, y)), torch.clamp(x, y, torch.ones((), dtype=dtype))
-    )
+    assert_same(accuracy.evaluate(clamp_to_one, (x, y)), torch.clamp(x, y, torch.ones((), dtype=dtype)))
 
 
 def remainder(x: float, y: float) -> float:
@@ -205,9 +197,7 @@ def test_float_remainder_is_exact(dtype: torch.dtype, generator: torch.Generator
 
 
 @FLOATS
-def test_float_floor_division_is_that_of_pytorch(
-    dtype: torch.dtype, generator: torch.Generator
-) -> None:
+def test_float_floor_division_is_that_of_pytorch(dtype: torch.dtype, generator: torch.Generator) -> None:
     x, y = pairs(dtype, generator)
     # PyTorch's vectorised remainder gives NaN where the quotient leaves the range of the type.
     inside = (x / y).abs() < torch.finfo(dtype).max
@@ -224,9 +214,7 @@ def test_integer_division_follows_the_sign_of_the_divisor(
     x = torch.randint(-1000, 1000, (COUNT,), dtype=dtype, generator=generator)
     y = torch.randint(1, 50, (COUNT,), dtype=dtype, generator=generator)
     y = torch.where(torch.rand(COUNT, generator=generator) < 0.5, y, -y)
-    assert torch.equal(
-        accuracy.evaluate(exact.floor_div, (x, y)), torch.div(x, y, rounding_mode="floor")
-    )
+    assert torch.equal(accuracy.evaluate(exact.floor_div, (x, y)), torch.div(x, y, rounding_mode="floor"))
     assert torch.equal(accuracy.evaluate(exact.floor_mod, (x, y)), torch.remainder(x, y))
 
 
@@ -328,9 +316,7 @@ EIGHT_BITS = pytest.mark.parametrize(
 
 
 @EIGHT_BITS
-def test_every_code_of_an_eight_bit_float_is_decoded(
-    to: tl.dtype, encode: Any, decode: Any
-) -> None:
+def test_every_code_of_an_eight_bit_float_is_decoded(to: tl.dtype, encode: Any, decode: Any) -> None:
     codes = torch.arange(256, dtype=torch.int32).to(torch.uint8)
     wanted = codes.view(NARROW[to][0]).float()
     assert_same(apply(decode, codes, torch.float32), wanted)
@@ -380,9 +366,7 @@ def test_philox_by_hand_gives_the_published_words() -> None:
 
 @pytest.mark.parametrize("seed", [0, 5, (7 << 32) + 11])
 @pytest.mark.parametrize("first", [0, (1 << 32) - 2, (1 << 40) + 3])
-def test_uniform_is_philox_for_wide_seeds_and_positions(
-    seed: int, first: int, device: torch.device
-) -> None:
+def test_uniform_is_philox_for_wide_seeds_and_positions(seed: int, first: int, device: torch.device) -> None:
     y = torch.empty(16, device=device)
     uniform_kernel[(1,)](y, seed, first, 16)
     words = np.array([philox(seed, first + i) for i in range(16)], dtype=np.uint32).view(np.int32)

@@ -41,9 +41,7 @@ def draw(
         return (numbers * width).to(dtype)
     widths = torch.tensor([1e-3, 1.0, 10.0, 100.0], dtype=F64)
     numbers *= widths[torch.randint(len(widths), (count,), generator=generator)]
-    special = torch.tensor(SPECIAL, dtype=F64)[
-        torch.randint(len(SPECIAL), (count,), generator=generator)
-    ]
+    special = torch.tensor(SPECIAL, dtype=F64)[torch.randint(len(SPECIAL), (count,), generator=generator)]
     return torch.where(torch.rand(count, generator=generator) < 0.15, special, numbers).to(dtype)
 
 
@@ -161,9 +159,9 @@ CASES = (
     Case(
         "questions",
         lambda a, b: o.where(o.isnan(a * b), 1.0, o.where(o.isinf(a + b), 2.0, 3.0)),
-        lambda a, b: torch.where(
-            (a * b).isnan(), 1.0, torch.where((a + b).isinf(), 2.0, 3.0).to(a.dtype)
-        ).to(a.dtype),
+        lambda a, b: torch.where((a * b).isnan(), 1.0, torch.where((a + b).isinf(), 2.0, 3.0).to(a.dtype)).to(
+            a.dtype
+        ),
         2,
     ),
     *(
@@ -188,9 +186,7 @@ CASES = (
 )
 
 
-def run(
-    case: Case, kernel: Formula, inputs: list[Tensor], dtype: torch.dtype, report: Any = None
-) -> None:
+def run(case: Case, kernel: Formula, inputs: list[Tensor], dtype: torch.dtype, report: Any = None) -> None:
     """Checks a simulated kernel on inputs of a storage type, with its output in that type."""
     compute = F64 if dtype == F64 else F32
     actual = kernel(*(x.to(compute) for x in inputs))
@@ -201,9 +197,7 @@ def run(
 
 @pytest.mark.parametrize("dtype", [F32, F16, BF16, F64], ids=str)
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
-def test_a_right_kernel_never_fails(
-    case: Case, dtype: torch.dtype, generator: torch.Generator
-) -> None:
+def test_a_right_kernel_never_fails(case: Case, dtype: torch.dtype, generator: torch.Generator) -> None:
     inputs = [draw(2001, generator, dtype) for _ in range(case.arity)]
     run(case, case.kernel, inputs, dtype)
 
@@ -220,9 +214,7 @@ CONTRACTIONS = (
 )
 
 
-@pytest.mark.parametrize(
-    ("name", "formula", "kernel"), CONTRACTIONS, ids=[row[0] for row in CONTRACTIONS]
-)
+@pytest.mark.parametrize(("name", "formula", "kernel"), CONTRACTIONS, ids=[row[0] for row in CONTRACTIONS])
 def test_a_contracted_kernel_never_fails(
     name: str, formula: Formula, kernel: Formula, generator: torch.Generator
 ) -> None:
@@ -268,16 +260,12 @@ FAULTS = (
         lambda a, b: gelu_tanh(a),
         lambda a, b: 0.5 * a * (1 + torch.tanh(0.7978845608 * (a + 0.0449 * a * a * a))),
     ),
-    Fault(
-        "swapped_operands", lambda a, b: a - b * o.sigmoid(a), lambda a, b: b - a * torch.sigmoid(b)
-    ),
+    Fault("swapped_operands", lambda a, b: a - b * o.sigmoid(a), lambda a, b: b - a * torch.sigmoid(b)),
     Fault("swapped_quotient", lambda a, b: a / b, lambda a, b: b / a),
     Fault("dropped_term", lambda a, b: a * b + 1e-3 * a, lambda a, b: a * b),
     Fault("eps_outside", lambda a, b: a * o.rsqrt(b * b + 1e-5), lambda a, b: a / (b.abs() + 1e-5)),
     Fault("lost_bf16_rounding", lambda a, b: o.cast(a * b, BF16) * b, lambda a, b: a * b * b),
-    Fault(
-        "lost_f16_rounding", lambda a, b: o.cast(o.exp(a), F16) * b, lambda a, b: torch.exp(a) * b
-    ),
+    Fault("lost_f16_rounding", lambda a, b: o.cast(o.exp(a), F16) * b, lambda a, b: torch.exp(a) * b),
     Fault("added_bf16_rounding", lambda a, b: a * b + b, lambda a, b: rounded(a * b, BF16) + b),
     Fault(
         "truncating_cast",
@@ -310,15 +298,9 @@ FAULTS = (
 
 @pytest.mark.parametrize(
     ("fault", "dtype"),
-    [
-        pytest.param(fault, dtype, id=f"{fault.name}-{dtype}")
-        for fault in FAULTS
-        for dtype in fault.dtypes
-    ],
+    [pytest.param(fault, dtype, id=f"{fault.name}-{dtype}") for fault in FAULTS for dtype in fault.dtypes],
 )
-def test_a_faulty_kernel_fails(
-    fault: Fault, dtype: torch.dtype, generator: torch.Generator
-) -> None:
+def test_a_faulty_kernel_fails(fault: Fault, dtype: torch.dtype, generator: torch.Generator) -> None:
     inputs = [draw(500, generator, dtype, width=1.5) for _ in range(2)]
     with pytest.raises(AssertionError, match="elements are wrong"):
         run(Case(fault.name, fault.formula, fault.kernel, 2), fault.kernel, inputs, dtype)
@@ -480,9 +462,7 @@ def test_kinds_follow_the_operands() -> None:
     whole, half, double = (o.exact(torch.ones(2, dtype=dtype)) for dtype in (torch.int8, F16, F64))
     assert ((yes + yes).kind, (yes + yes).value.tolist()) == ("i32", [2, 0])
     assert ((yes & True).kind, (yes ^ yes).value.tolist()) == ("bool", [False, False])
-    assert [(whole / 2).kind, (whole**2).kind, (whole + 0.5).kind, (whole + half).kind] == [
-        "f32"
-    ] * 4
+    assert [(whole / 2).kind, (whole**2).kind, (whole + 0.5).kind, (whole + half).kind] == ["f32"] * 4
     assert [(half + double).kind, (double + 1).kind, (whole * double).kind] == ["f64"] * 3
     assert (half + 0.1).value[0].item() != 1.1
     assert (double + 0.1).value[0].item() == 1.1

@@ -113,10 +113,7 @@ def run(seed: int, planted: bool) -> tuple[Tensor, Tensor, Any]:
     """A right kernel's result, a faulty one's (if one is planted), and the oracle's value."""
     choose, generator = random.Random(seed), torch.Generator().manual_seed(seed)
     formula = random_formula(choose, choose.choice((2, 3, 4)))
-    inputs = {
-        name: draw(1000, generator, choose.choice((torch.float32, torch.bfloat16)))
-        for name in "abc"
-    }
+    inputs = {name: draw(1000, generator, choose.choice((torch.float32, torch.bfloat16))) for name in "abc"}
     wide = {name: x.float() for name, x in inputs.items()}
     expected = evaluate(formula, {name: o.exact(x) for name, x in inputs.items()}, 0)
     right = evaluate(formula, wide, 1).float()

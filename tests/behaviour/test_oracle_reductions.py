@@ -19,9 +19,7 @@ Formula = Callable[..., Any]
 F32, F64, F16, BF16 = torch.float32, torch.float64, torch.float16, torch.bfloat16
 
 
-def rows(
-    generator: torch.Generator, terms: int, dtype: torch.dtype = F32, count: int = 200
-) -> Tensor:
+def rows(generator: torch.Generator, terms: int, dtype: torch.dtype = F32, count: int = 200) -> Tensor:
     scale = torch.exp(torch.randn((count, 1), generator=generator))
     offset = torch.randn((count, 1), generator=generator)
     return (torch.randn((count, terms), generator=generator) * scale + offset).to(dtype)
@@ -229,9 +227,7 @@ def test_faulty_contractions_fail(generator: torch.Generator) -> None:
     ):
         with pytest.raises(AssertionError):
             checking.check(actual, expected, F32, name="matmul")
-    checking.check(
-        narrowed(a) @ narrowed(b), o.contract(o.exact(a), o.exact(b), 2.0**-11), F32, name="tf32"
-    )
+    checking.check(narrowed(a) @ narrowed(b), o.contract(o.exact(a), o.exact(b), 2.0**-11), F32, name="tf32")
 
 
 def test_integer_contractions_wrap() -> None:
@@ -239,9 +235,7 @@ def test_integer_contractions_wrap() -> None:
     result = o.contract(o.exact(ones), o.exact(ones.T))
     assert (result.kind, result.lo[0, 0].item()) == ("i32", 128 * 127 * 127)
     large = torch.full((1, 4), 2**30, dtype=torch.int32)
-    assert (
-        o.contract(o.exact(large), o.exact(torch.ones(4, 1, dtype=torch.int32))).value.item() == 0
-    )
+    assert o.contract(o.exact(large), o.exact(torch.ones(4, 1, dtype=torch.int32))).value.item() == 0
 
 
 @triton.jit  # type: ignore[untyped-decorator]

@@ -27,7 +27,11 @@ def arguments(module: ModuleType, leading: tuple[int, ...], choice: int, turned:
     types = {name: known[choice % len(known)] for name, known in op.variables.items()}
     result: dict[str, Any] = {}
     for number, spec in enumerate(op.inputs):
-        shape = [size for one in spec.parsed for size in (leading if one.name == "..." else (one.size(SIZES[one.name]),))]
+        shape = [
+            size
+            for one in spec.parsed
+            for size in (leading if one.name == "..." else (one.size(SIZES[one.name]),))
+        ]
         dtype = types.get(spec.element) or module.rt.DTYPES[spec.element]
         tensor = torch.empty(shape, dtype=dtype, device="meta")
         if turned and number == 0 and tensor.dim() > 1:

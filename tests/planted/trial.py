@@ -111,7 +111,11 @@ def same_results(op: str, site: Site) -> bool:
 def _results(case: Any, entry: Any, call: Any) -> list[Any]:
     """What the kernels and the eager reference give."""
     made, results = module("tests._cases"), []
-    for run in (lambda given: entry.run(given, None, call.config), lambda given: entry.reference(*given.values())):
+    names = [spec.name for spec in case.parameters]
+    for run in (
+        lambda given: entry.run(given, None, call.config),
+        lambda given: entry.reference(*(given[name] for name in names)),
+    ):
         given = made.make_arguments(case, call, module("tests._call").DEVICE).given
         with module("tests._watch").watched():
             returned = run(given)

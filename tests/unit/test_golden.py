@@ -26,9 +26,7 @@ def folder(tmp_path: Path) -> Path:
 def run(folder: Path, *options: str, ci: str = "") -> tuple[int, str]:
     command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", *options]
     environment = {**os.environ, "CI": ci, "PYTEST_ADDOPTS": ""}
-    done = subprocess.run(
-        command, cwd=folder, env=environment, capture_output=True, text=True, check=False
-    )
+    done = subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, check=False)
     return done.returncode, done.stdout + done.stderr
 
 

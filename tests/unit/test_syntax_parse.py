@@ -251,9 +251,7 @@ def test_names_everywhere(word: str) -> None:
     ]  # fmt: skip
 
 
-@pytest.mark.parametrize(
-    "word", [*keyword.kwlist, "__debug__", "true", "false", "inf", "nan", "pi"]
-)
+@pytest.mark.parametrize("word", [*keyword.kwlist, "__debug__", "true", "false", "inf", "nan", "pi"])
 def test_reserved_words(word: str) -> None:
     text = f"op {word}({word}: {word}[{word}]) -> {word}: T[M] {{ {word} = 1 }}"
     assert errors(text) == [("OPG005", word)] * 6
@@ -311,9 +309,7 @@ def test_cut_off_specs_parse_or_are_refused(end: int) -> None:
 
 
 def test_errors_of_all_items_are_reported() -> None:
-    text = "".join(
-        f"op f{i}(inout x: T[M]) {{ x = x $ }}\nfn g{i}(x) = x < 1 < 2\n" for i in range(5)
-    )
+    text = "".join(f"op f{i}(inout x: T[M]) {{ x = x $ }}\nfn g{i}(x) = x < 1 < 2\n" for i in range(5))
     assert [code for code, _ in errors(text)] == ["OPG002", "OPG006"] * 5
 
 

@@ -38,9 +38,7 @@ def several(part: st.SearchStrategy[Part], least: int = 0) -> st.SearchStrategy[
 
 RESERVED = {*keyword.kwlist, "true", "false", "inf", "nan", "pi"}
 words = st.sampled_from("op fn use const grad none sizes tile test tolerance x y M".split()) | (
-    st.from_regex(r"[a-z_][a-z0-9_]{0,30}", fullmatch=True).filter(
-        lambda word: word not in RESERVED
-    )
+    st.from_regex(r"[a-z_][a-z0-9_]{0,30}", fullmatch=True).filter(lambda word: word not in RESERVED)
 )
 names = st.builds(ast.Name, words, NOWHERE)
 characters = st.characters(codec="utf-8", exclude_characters="\0")
@@ -78,9 +76,7 @@ expressions = st.recursive(atoms, compound, max_leaves=25)
 
 choices = st.builds(ast.Choices, several(st.booleans() | words | sizes, 1), NOWHERE)
 powers = st.builds(ast.PowersOfTwo, positive, positive, NOWHERE)
-cases = st.builds(
-    ast.SizeCase, names, several(st.builds(ast.Size, dims, sizes, NOWHERE), 1), NOWHERE
-)
+cases = st.builds(ast.SizeCase, names, several(st.builds(ast.Size, dims, sizes, NOWHERE), 1), NOWHERE)
 entries = (
     st.builds(ast.DrawRange, names, expressions, expressions, NOWHERE)
     | st.builds(ast.Tolerance, names, expressions, NOWHERE)
@@ -113,9 +109,7 @@ params = st.builds(
 )
 items = (
     st.builds(ast.Use, st.none() | texts, texts, NOWHERE)
-    | st.builds(
-        ast.Fn, st.none() | texts, names, several(names), several(names), expressions, NOWHERE
-    )
+    | st.builds(ast.Fn, st.none() | texts, names, several(names), several(names), expressions, NOWHERE)
     | st.builds(
         ast.Op,
         st.none() | texts,
@@ -151,13 +145,7 @@ def test_no_pair_of_parentheses_can_be_left_out(expr: ast.Expr) -> None:
         elif mark.text == ")":
             start, is_call = opened.pop()
             if not is_call:
-                left_out = (
-                    text[: start.start]
-                    + " "
-                    + text[start.end : mark.start]
-                    + " "
-                    + text[mark.end :]
-                )
+                left_out = text[: start.start] + " " + text[start.end : mark.start] + " " + text[mark.end :]
                 assert_means_something_else(left_out, expr)
 
 

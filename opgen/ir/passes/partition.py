@@ -36,18 +36,19 @@ def partition(op: Op) -> tuple[tuple[Part, ...], ...]:
 
 def target_dims(op: Op) -> dict[str, tuple[Dim, ...]]:
     """The dims of everything that an op stores to."""
-    return {item.name: item.dims for item in (*op.results, *(one for one in op.tensors if one.inout))}
+    return {item.name: item.dims for item in op.written}
 
 
 def _parts(op: Op, graph: Graph) -> tuple[Part, ...]:
     dims = target_dims(op)
-    elements = {item.name: item.element for item in (*op.results, *op.tensors)}
+    elements = {item.name: item.element for item in op.arrays}
     groups: dict[frozenset[Dim], list[Store]] = {}
     for store in graph.stores:
-        store = Store(store.target, _rounded_once(graph, store.value, elements[store.target]))
-        groups.setdefault(frozenset(dims[store.target]), []).append(store)
+        value = _rounded_once(graph, store.value, elements[store.target])
+        groups.setdefault(frozenset(dims[store.target]), []).append(Store(store.target, value))
     return tuple(
-        Part(remove_dead(Graph(graph.values, tuple(stores))), dims[stores[0].target]) for stores in groups.values()
+        Part(remove_dead(Graph(graph.values, tuple(stores))), dims[stores[0].target])
+        for stores in groups.values()
     )
 
 

@@ -145,7 +145,9 @@ DISTINCT: tuple[Layout, ...] = (
 )
 """Layouts in which no two elements are one: those of outputs."""
 
-LAYOUTS = (*DISTINCT, expanded, expanded_columns)
+SHARING: tuple[Layout, ...] = (expanded, expanded_columns)
+
+LAYOUTS = (*DISTINCT, *SHARING)
 
 
 # -- guarded tensors -------------------------------------------------------------------------------

@@ -1,0 +1,174 @@
+"""How a public function calls its op: at once, or with a look at its arguments, as a launch, an operator or eagerly."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+
+from ._binding import Bound, Operator, bind, bind_scalar, check_outputs
+from ._elementwise import Config, check_written
+from ._launching import (
+    REMEMBERED_CALLS,
+    Arguments,
+    Declared,
+    Tensors,
+    compute,
+    launch,
+    remembered,
+    runs_kernels,
+)
+from ._registration import call_operator, call_reference, single
+
+_CPU = torch.device("cpu")
+
+
+class Entry(Declared):
+    """An op that can be called."""
+
+    def call(self, *values: Any, out: Any = None) -> Any:
+        """Calls the op with its parameters in order: at once where the same signature was called before."""
+        signature = None if out is not None else _signature(values)
+        prepared = self.ready.get(signature)
+        if prepared is not None:
+            return single(launch(prepared, values, ()))
+        result = run(self, dict(zip(self.parameters, values)), out)
+        if signature is not None:
+            _remember(self, signature, values)
+        return result
+
+    def run(self, arguments: Arguments, out: Any = None, config: Config | None = None) -> Any:
+        """Calls the op with its arguments by name; see the function `run`."""
+        return run(self, arguments, out, config)
+
+
+def run(entry: Declared, arguments: Arguments, out: Any = None, config: Config | None = None) -> Any:
+    """Calls an op: checks the arguments, then launches its kernels, or takes the reference on CPU tensors.
+
+    Under `torch.compile`, `torch.func`, autograd and for tensor subclasses the registered operator is called
+    instead. `config` forces one config on every kernel.
+    """
+    op = entry.operator
+    tensors = {spec.name: arguments[spec.name] for spec in op.inputs}
+    consts = {spec.name: bind_scalar(op, spec, arguments[spec.name], _CPU) for spec in op.scalars if spec.const}
+    bound = remembered(entry, ("bound",), tensors, consts, lambda: bind(op, tuple(tensors.values()), consts))
+    scalars = {
+        spec.name: bind_scalar(op, spec, arguments[spec.name], bound.device) for spec in op.scalars if not spec.const
+    }
+    outputs = _outputs(op, bound, out)
+    written = [tensors[spec.name] for spec in op.inputs if spec.written] + list(outputs or ())
+    if written:
+        tensors = _check_writes(op, tensors, scalars, outputs)
+    if config is None and _needs_operator((*tensors.values(), *scalars.values())):
+        results = call_operator(entry, {**tensors, **scalars, **consts})
+    elif not runs_kernels(bound.device):
+        results = call_reference(entry, {**tensors, **scalars, **consts})
+    else:
+        results = compute(entry, tensors, scalars, consts, outputs=outputs, config=config)
+        outputs = None
+        for tensor in written:
+            torch.autograd.graph.increment_version(tensor)
+    if outputs is not None:
+        for output, result in zip(outputs, results):
+            output.copy_(result)
+        results = outputs
+    return _returned(op, tensors, results)
+
+
+def _signature(values: tuple[Any, ...]) -> tuple[Any, ...] | None:
+    """What the plan of a call depends on, or None for one that needs a closer look: traced, recorded, converted."""
+    if (
+        torch.compiler.is_compiling()
+        or torch._C._len_torch_dispatch_stack()
+        or torch._C._functorch.peek_interpreter_stack() is not None
+    ):
+        return None
+    grad = torch.is_grad_enabled()
+    key: list[Any] = []
+    for value in values:
+        kind = type(value)
+        if kind is torch.Tensor or kind is torch.nn.Parameter:
+            if grad and value.requires_grad:
+                return None
+            key += (value.dtype, value.shape, value.stride(), value.device)
+        elif kind is float or value is None:
+            key.append(kind)
+        else:
+            return None
+    return tuple(key)
+
+
+def _remember(entry: Declared, signature: tuple[Any, ...], values: tuple[Any, ...]) -> None:
+    """Keeps the plan of a call that was launched as it came: fresh results, and no scalar to convert."""
+    op = entry.operator
+    arguments = dict(zip(entry.parameters, values))
+    tensors = {spec.name: arguments[spec.name] for spec in op.inputs}
+    consts = {spec.name: arguments[spec.name] for spec in op.scalars if spec.const}
+    device = next(tensor.device for tensor in tensors.values() if tensor is not None)
+    if not runs_kernels(device) or any(spec.written for spec in op.inputs):
+        return
+    for spec in op.scalars:
+        if bind_scalar(op, spec, arguments[spec.name], device) is not arguments[spec.name]:
+            return
+    prepared = remembered(entry, ("launch", None), tensors, consts, lambda: None)
+    if prepared is not None:
+        if len(entry.ready) >= REMEMBERED_CALLS:
+            entry.ready.clear()
+        entry.ready[signature] = prepared
+
+
+def _outputs(op: Operator, bound: Bound, out: Any) -> tuple[torch.Tensor, ...] | None:
+    """`out=` as a tuple of checked tensors."""
+    if out is None:
+        return None
+    outputs = (out,) if len(op.results) == 1 and not isinstance(out, tuple | list) else tuple(out)
+    if len(outputs) != len(op.results):
+        raise TypeError(f"{op.name}: `out` needs {len(op.results)} tensors, but has {len(outputs)}")
+    check_outputs(op, bound, outputs)
+    return outputs
+
+
+def _check_writes(
+    op: Operator, tensors: Tensors, scalars: Arguments, outputs: tuple[torch.Tensor, ...] | None
+) -> dict[str, torch.Tensor | None]:
+    """Checks what a call writes; an input that is written as well, and read across elements, is copied."""
+    read = [*tensors.values(), *scalars.values()]
+    if torch.is_grad_enabled() and any(isinstance(one, torch.Tensor) and one.requires_grad for one in read):
+        way = "`out=`" if outputs else "an update in place"
+        raise RuntimeError(f"{op.name}: {way} does not record gradients, but an input requires them")
+    if torch.compiler.is_compiling() or torch._C._len_torch_dispatch_stack():
+        return dict(tensors)
+    written = [(spec.name, tensors[spec.name]) for spec in op.inputs if spec.written]
+    written += [(f"out ({spec.name})", tensor) for spec, tensor in zip(op.results, outputs or ())]
+    tensor_scalars = [(name, value) for name, value in scalars.items() if isinstance(value, torch.Tensor)]
+    shared = check_written(op, written, [*tensors.items(), *tensor_scalars])
+    read_across = {spec.name for spec in op.inputs if spec.across and not spec.written}
+    return {
+        name: tensor.clone() if tensor is not None and name in shared & read_across else tensor
+        for name, tensor in tensors.items()
+    }
+
+
+def _needs_operator(values: Sequence[Any]) -> bool:
+    """Whether PyTorch must see the op: tracing, functional transforms, modes, subclasses, gradients."""
+    if torch.compiler.is_compiling():
+        tensors = [value for value in values if isinstance(value, torch.Tensor)]
+        return any(tensor.device.type != "cpu" or tensor.requires_grad for tensor in tensors)
+    if torch._C._len_torch_dispatch_stack() or torch._C._functorch.peek_interpreter_stack() is not None:
+        return True
+    grad = torch.is_grad_enabled()
+    for value in values:
+        if isinstance(value, torch.Tensor):
+            if type(value) is not torch.Tensor and type(value) is not torch.nn.Parameter:
+                return True
+            if grad and value.requires_grad:
+                return True
+    return False
+
+
+def _returned(op: Operator, tensors: Tensors, results: tuple[torch.Tensor, ...]) -> Any:
+    """What the public function returns: the results, or the tensors updated in place where there are none."""
+    if op.results:
+        return single(results)
+    return single(tuple(tensors[spec.name] for spec in op.inputs if spec.written))
