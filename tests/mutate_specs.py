@@ -1,6 +1,6 @@
 """Mutates the shipped specs and builds them whole: each gives a build or diagnostics, never another failure.
 
-    python tests/mutate_specs.py [COUNT] [--seed N]
+    python -m tests.mutate_specs [COUNT] [--seed N]
 
 Prints how the mutations ended; exits with 1 and the first text that broke something.
 """
@@ -13,12 +13,11 @@ import sys
 from collections import Counter
 from pathlib import Path
 
-ROOT = Path(__file__).resolve().parent.parent
-sys.path.insert(0, str(ROOT))
-
 from opgen.diagnostics import SpecError
 from opgen.pipeline import compile_specs
 from opgen.source import Source
+
+ROOT = Path(__file__).resolve().parents[1]
 
 PIECES = (
     "op fn use for const inout T f32 bf16 i32 i64 u8 i4 bool [ ] ( ) { } , : ; = == < + - * / // % ** @ ... index[N] "
@@ -59,23 +58,31 @@ def _unread(path: str) -> Source:
     raise FileNotFoundError(path)
 
 
+def ends(count: int, seed: int) -> Counter[str]:
+    """How the builds of `count` mutations of the shipped specs end. Prints the text that broke one, and raises."""
+    chance = random.Random(seed)
+    specs = [path.read_text(encoding="utf-8") for path in sorted((ROOT / "specs").glob("*.op"))]
+    found: Counter[str] = Counter()
+    for _ in range(count):
+        text = mutated(chance.choice(specs), chance)
+        try:
+            found[outcome(text)] += 1
+        except Exception:
+            print(text)
+            raise
+    return found
+
+
 def main() -> int:
     parser = argparse.ArgumentParser(description="Mutates the shipped specs and builds them.")
     parser.add_argument("count", nargs="?", type=int, default=2000)
     parser.add_argument("--seed", type=int, default=0)
     options = parser.parse_args()
-    chance = random.Random(options.seed)
-    specs = [path.read_text(encoding="utf-8") for path in sorted((ROOT / "specs").glob("*.op"))]
-    ends: Counter[str] = Counter()
-    for _ in range(options.count):
-        text = mutated(chance.choice(specs), chance)
-        try:
-            ends[outcome(text)] += 1
-        except Exception:
-            print(text)
-            raise
-    print(f"{options.count} mutations: " + ", ".join(f"{count} {end}" for end, count in sorted(ends.items())))
-    return 0 if set(ends) <= {"built", "refused"} else 1
+    found = ends(options.count, options.seed)
+    print(
+        f"{options.count} mutations: " + ", ".join(f"{count} {end}" for end, count in sorted(found.items()))
+    )
+    return 0 if set(found) <= {"built", "refused"} else 1
 
 
 if __name__ == "__main__":

@@ -83,7 +83,7 @@ def attempt(name: str, site: Site) -> Result:
         outcome = trial.try_runtime(RUNTIME_OPS, RUNTIME, site)
         return _result(name, site, outcome.kind, outcome.detail, outcome.seconds)
     outcome = trial.try_op(name, site)
-    if outcome.kind != "caught" and equivalence.may_be_widening(site) and trial.same_results(name, site):
+    if outcome.kind == "left" and equivalence.may_be_widening(site) and trial.same_results(name, site):
         return _result(name, site, "equivalent", equivalence.SAME_RESULTS, outcome.seconds)
     return _result(name, site, outcome.kind, outcome.detail, outcome.seconds)
 

@@ -31,7 +31,7 @@ from opgen.ir.nodes import (
     Value,
 )
 from opgen.ir.passes.partition import Part
-from opgen.plan.model import Access, ElementwisePlan
+from opgen.plan.model import Access, ElementwisePlan, addressed
 
 _SPACE = ("n_rows", "n_cols", "n1", "n2", "n3", "n4", "n5")
 _STRIDES = 7
@@ -305,26 +305,33 @@ class _Leaves:
         kernel.formula[pointer] = pointer
         kernel.formula["mask"] = "mask"
         places, conditions = [pointer], ["mask"]
-        access = Access(node.param, tensor.dims, gathered)
+        access, *position_in_byte = addressed(tensor, gathered)
         if access in kernel.offsets:
             kernel.formula[kernel.offsets[access]] = kernel.offsets[access]
             places.append(kernel.offsets[access])
+        half = self._position(position_in_byte[0].dims).code if position_in_byte else ""
         for dim, ref in node.coordinates:
             place = tensor.dims.index(dim) - len(tensor.dims)
+            packed = tensor.element.dtype.is_packed and place == -1
             own = self.launch.of[node.param]
             stem = f"{node.param}_{_words(dim)}"
+            extent = f"{own}.size({place})" + (" * 2" if packed else "")
             stride = self._integer(f"{stem}_stride", f"rt.in_units({own}.stride({place}))")
-            size = self._integer(f"{stem}_size", f"rt.in_units({own}.size({place}))")
-            size_unit = self._unit(f"{stem}_size_unit", f"rt.unit({own}.size({place}))")
+            size = self._integer(f"{stem}_size", f"rt.in_units({extent})")
+            size_unit = self._unit(f"{stem}_size_unit", f"rt.unit({extent})")
             unit = self._unit(f"{stem}_stride_unit", f"rt.stride_unit({own}.stride({place}))")
             kernel.formula |= {stride: stride, f"{unit}: tl.constexpr": unit}
             kernel.formula |= {size: size, f"{size_unit}: tl.constexpr": size_unit}
             position = self._named(printer, ref)
-            places.append(f"step({position}, {stride}, {unit})")
+            half = position if packed else half
+            places.append(f"step({f'({position} >> 1)' if packed else position}, {stride}, {unit})")
             conditions.append(f"inside({position}, {size}, {size_unit})")
         inside = printer.names.numbered("inside")
         printer.lines.append(f"{inside} = {' & '.join(conditions)}")
-        loaded = _widened(f"tl.load({' + '.join(places)}, mask={inside}, other=0)", tensor.element)
+        load = f"tl.load({' + '.join(places)}, mask={inside}, other=0)"
+        if half:
+            load = f"nibble({load}, {half}, {tensor.element.dtype.lowest < 0})"
+        loaded = load if half else _widened(load, tensor.element)
         if value.name is not None:
             return Text(loaded)
         name = printer.names.fresh(f"{node.param}_value")

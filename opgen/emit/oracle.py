@@ -7,11 +7,11 @@ conversion, so that a wrong `Convert` in a graph shows as a difference.
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from opgen.dtypes import DTYPES, DType
 from opgen.emit.dialects import number_text
-from opgen.emit.exprs import Dialect, Printer, Text
+from opgen.emit.exprs import ATOM, Dialect, Printer, Text
 from opgen.emit.names import RESERVED, Names
 from opgen.emit.reference import is_aligned, is_variant, whole_space
 from opgen.emit.variants import specialised
@@ -22,6 +22,7 @@ from opgen.ir.nodes import (
     Gather,
     Graph,
     Index,
+    Literal,
     Number,
     Op,
     Random,
@@ -31,6 +32,7 @@ from opgen.ir.nodes import (
     Size,
     TensorParam,
     Value,
+    Variant,
 )
 from opgen.ir.passes.partition import target_dims
 from opgen.primitives import PRIMITIVES
@@ -61,14 +63,16 @@ def oracle_text(op: Op) -> OracleText:
     taken = RESERVED | EXPORTS | {"leading", *(variable.name for variable in op.variables)}
     local = Names(taken)
     names = {param.name: local.fresh(param.name) for param in op.params}
-    lines: list[str] = []
+    bodies: dict[tuple[str, ...], Variant] = {}  # with what they serve
     for number, variant in enumerate(op.variants):
-        body = _Body(specialised(op, number), variant.graph, names, local.copy()).lines()
-        if number == len(op.variants) - 1:
-            lines += body
-            continue
-        lines.append(f"if {is_variant(op, variant, names)}:")
-        lines += [f"    {line}" for line in body]
+        body = tuple(_Body(specialised(op, number), variant.graph, names, local.copy()).lines())
+        served = bodies[body].choices if body in bodies else ()
+        bodies[body] = replace(variant, choices=(*served, *variant.choices))
+    *earlier, last = bodies
+    lines: list[str] = []
+    for body in earlier:
+        lines += [f"if {is_variant(op, bodies[body], names)}:", *(f"    {line}" for line in body)]
+    lines += last
     words = set(re.findall(r"\w+", "\n".join(lines)))
     return OracleText(tuple(names.values()), tuple(lines), tuple(sorted(words & EXPORTS)))
 
@@ -197,7 +201,9 @@ class _Body:
                 return Text(self._over_space(f"index({self._size(dim)})", (dim,)))
             case Random(dims=dims, seed=seed):
                 sizes = "".join(f"{self._size(dim)}, " for dim in dims)
-                drawn = f"rand(({sizes}), int({printer.alone(seed)}.value))"
+                literal = isinstance(self.graph.values[seed].node, Literal)
+                key = printer.alone(seed) if literal else printer.text(seed).within(ATOM)
+                drawn = f"rand(({sizes}), int({key}.value))"
                 return Text(self._over_space(drawn, dims))
             case Gather(param=name, coordinates=coordinates):
                 at = ", ".join(f'"{dim_name(dim)}": {printer.alone(place)}' for dim, place in coordinates)

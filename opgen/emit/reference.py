@@ -9,6 +9,7 @@ from opgen.emit.dialects import TORCH, number_text
 from opgen.emit.exprs import Printer, Text
 from opgen.emit.names import RESERVED, Names
 from opgen.emit.variants import is_loaded_as_computed, specialised
+from opgen.ir.dims import find, finer
 from opgen.ir.nodes import (
     Cast,
     Const,
@@ -35,13 +36,16 @@ _LOCALS = frozenset({"device", "bound"})
 
 
 def whole_space(op: Op) -> tuple[Dim, ...]:
-    """One space that all values of an elementwise op align to: the dims of its targets, in order."""
+    """One space that all values of an elementwise op align to: the dims of its targets, in order; the finest divisors."""
     space: list[Dim] = []
     for dims in target_dims(op).values():
         for place, dim in enumerate(dims):
-            if dim not in space:
-                later = [space.index(other) for other in dims[place + 1 :] if other in space]
-                space.insert(min(later, default=len(space)), dim)
+            here = find(space, dim)
+            if here is not None:
+                space[space.index(here)] = finer(here, dim)
+            else:
+                later = [find(space, other) for other in dims[place + 1 :]]
+                space.insert(min((space.index(one) for one in later if one), default=len(space)), dim)
     return tuple(space)
 
 
@@ -177,10 +181,13 @@ class _Leaves:
                 return Text(f"rt.eager.uniform({printer.alone(seed)}, {self._position(dims)})")
             case Gather(param=name, coordinates=coordinates):
                 tensor = next(one for one in self.op.tensors if one.name == name)
+                table, dtype = self.names[name], tensor.element.dtype
+                if dtype.is_packed:
+                    table = f"rt.eager.unpack({table}, signed={dtype.lowest < 0})"
                 given = ", ".join(f'"{dim}": {printer.alone(at)}' for dim, at in coordinates)
-                text = f"rt.eager.gather({self.names[name]}, {texts(tensor.dims)}, {texts(self.space)}, {{{given}}})"
-                exact = is_loaded_as_computed(tensor.element)
-                return Text(text if exact else f"{text}.to(torch.{tensor.element.dtype.compute_torch})")
+                text = f"rt.eager.gather({table}, {texts(tensor.dims)}, {texts(self.space)}, {{{given}}})"
+                exact = dtype.is_packed or is_loaded_as_computed(tensor.element)
+                return Text(text if exact else f"{text}.to(torch.{dtype.compute_torch})")
             case _:
                 raise AssertionError(f"no leaf: {value.node}")
 

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from opgen.dtypes import DType
-from opgen.ir.nodes import Apply, Dim, Gather, Graph, Index, Op, Random, Read, TensorParam
+from opgen.ir.nodes import Apply, Gather, Graph, Index, Op, Random, Read
 from opgen.ir.passes.partition import Part, partition, target_dims
 from opgen.plan.hints import Hints, check_hints, hints_for, with_hints
-from opgen.plan.model import Access, ElementwiseConfig, ElementwisePlan, Plan
+from opgen.plan.model import Access, ElementwiseConfig, ElementwisePlan, Plan, addressed
 from opgen.primitives import PRIMITIVES
 from opgen.targets import Target
 
@@ -53,9 +53,10 @@ def _accesses(op: Op, parts: tuple[Part, ...]) -> tuple[Access, ...]:
         for value in part.graph.values:
             match value.node:
                 case Read(param=name):
-                    found |= dict.fromkeys(_read(tensors[name]))
+                    found |= dict.fromkeys(addressed(tensors[name]))
                 case Gather(param=name, coordinates=coordinates):
-                    found[Access(name, tensors[name].dims, tuple(dim for dim, _ in coordinates))] = None
+                    gathered = tuple(dim for dim, _ in coordinates)
+                    found |= dict.fromkeys(addressed(tensors[name], gathered))
                 case Index(dim=dim):
                     found[Access(None, (dim,))] = None
                 case Random(dims=over):
@@ -63,17 +64,6 @@ def _accesses(op: Op, parts: tuple[Part, ...]) -> tuple[Access, ...]:
                 case _:
                     pass
     return tuple(found)
-
-
-def _read(tensor: TensorParam) -> tuple[Access, ...]:
-    """A tensor by its dims; a packed one by its bytes, and by the position that says which half is meant."""
-    if not tensor.dims:
-        return ()
-    if not tensor.element.dtype.is_packed:
-        return (Access(tensor.name, tensor.dims),)
-    last = tensor.dims[-1]
-    halves = Dim(last.name, last.times, last.over * 2)
-    return Access(tensor.name, (*tensor.dims[:-1], halves)), Access(None, (last,))
 
 
 def _widths(op: Op) -> tuple[int, ...]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from opgen.ir.nodes import Dim
+from opgen.ir.nodes import Dim, TensorParam
 from opgen.ir.passes.partition import Part
 
 
@@ -18,6 +18,20 @@ class Access:
     tensor: str | None
     dims: tuple[Dim, ...]
     gathered: tuple[Dim, ...] = ()
+
+
+def addressed(tensor: TensorParam, gathered: tuple[Dim, ...] = ()) -> tuple[Access, ...]:
+    """A tensor by its dims; a packed one by its bytes, and by the position that says which half is meant.
+
+    None for a 0-d tensor. A packed dim that is gathered says itself which half.
+    """
+    if not tensor.dims:
+        return ()
+    last = tensor.dims[-1]
+    if not tensor.element.dtype.is_packed or last in gathered:
+        return (Access(tensor.name, tensor.dims, gathered),)
+    halves = Dim(last.name, last.times, last.over * 2)
+    return Access(tensor.name, (*tensor.dims[:-1], halves), gathered), Access(None, (last,))
 
 
 @dataclass(frozen=True)
