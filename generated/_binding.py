@@ -279,7 +279,8 @@ def _bind_device(op: Operator, given: Sequence[tuple[Tensor, torch.Tensor]]) -> 
 
 def _bind_sizes(op: Operator, given: Sequence[tuple[Tensor, torch.Tensor]]) -> dict[str, int]:
     """The size of each name: from dims that are just the name first, then from multiples and fractions of it."""
-    sizes: dict[str, int] = {}
+    fixed = {one.name for spec in op.results for one in spec.parsed if one.name.isdigit()}
+    sizes = {name: int(name) for name in fixed}
     owner: dict[str, str] = {}
     found = [(one, spec, size) for spec, tensor in given for one, size in _named_sizes(op, spec, tensor)]
     for one, spec, size in sorted(found, key=lambda item: item[0].times != 1 or item[0].over != 1):

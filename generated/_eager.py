@@ -46,17 +46,22 @@ def align(tensor: torch.Tensor, dims: Sequence[str], space: Sequence[str]) -> to
 
 
 def finish(value: torch.Tensor, space: Sequence[str], dims: Sequence[str], bound: Bound) -> torch.Tensor:
-    """A value over `space` as a fresh tensor over the dims of a result, spread to its full shape."""
+    """A value over `space` as a fresh tensor over the dims of a result, spread to its full shape.
+
+    Where the space has `K` and the result `K / 128`, one of each 128 equal elements stays.
+    """
     shape = bound.extents([dim(text) for text in dims])
-    named = [text for text in space if text != "..."]
-    kept = [text for text in dims if text != "..."]
+    named = [dim(text) for text in space if text != "..."]
+    kept = {(one.name, one.times): one.over for one in map(dim, dims) if one.name != "..."}
     leading = max(value.dim() - len(named), 0)
     value = value.reshape((1,) * (len(named) + leading - value.dim()) + tuple(value.shape))
     for place in range(len(named) - 1, -1, -1):
-        if named[place] not in kept:
-            value = value.select(leading + place, 0)
-    left = [text for text in named if text in kept]
-    value = value.permute((*range(leading), *(leading + left.index(text) for text in kept)))
+        one = named[place]
+        over = kept.get((one.name, one.times))
+        at = 0 if over is None else slice(None, None, over // one.over)
+        value = value[(slice(None),) * (leading + place) + (at,)]
+    left = [(one.name, one.times) for one in named if (one.name, one.times) in kept]
+    value = value.permute((*range(leading), *(leading + left.index(key) for key in kept)))
     return value.expand(shape).clone()
 
 

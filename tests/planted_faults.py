@@ -3,9 +3,9 @@
     python tests/planted_faults.py [OP...] [--jobs N] [--sample N] [--json FILE]
 
 Each operator of `tests/planted/operators.py` is applied at every site that it finds in each module, one fault at a
-time, and the op's generated tests run on the result in Triton's interpreter. A fault is caught where an assertion on values
-or sentinels fails; an exception or a timeout counts as not planted; a fault that cannot change a value is equivalent, each by
-a rule of `tests/planted/equivalence.py`. Exits with 1 if any other is left.
+time, and the op's generated tests run on the result in Triton's interpreter. A fault is caught where an assertion on
+values or sentinels fails; an exception or a timeout counts as not planted; a fault that cannot change a value is
+equivalent, each by a rule of `tests/planted/equivalence.py`. Exits with 1 if any other is left.
 """
 
 from __future__ import annotations
@@ -80,7 +80,7 @@ def attempt(name: str, site: Site) -> Result:
     if reason is not None:
         return _result(name, site, "equivalent", reason, 0.0)
     if name == RUNTIME:
-        outcome = trial.try_runtime(RUNTIME_OPS, RUNTIME, site)
+        outcome = trial.try_runtime(RUNTIME, RUNTIME_OPS, site)
         return _result(name, site, outcome.kind, outcome.detail, outcome.seconds)
     outcome = trial.try_op(name, site)
     if outcome.kind == "left" and equivalence.may_be_widening(site) and trial.same_results(name, site):
@@ -89,7 +89,9 @@ def attempt(name: str, site: Site) -> Result:
 
 
 def _result(name: str, site: Site, kind: str, reason: str, seconds: float) -> Result:
-    return Result(name, site.operator, site.function, site.line, site.before, site.after, kind, reason, seconds)
+    return Result(
+        name, site.operator, site.function, site.line, site.before, site.after, kind, reason, seconds
+    )
 
 
 def main() -> int:
@@ -110,10 +112,7 @@ def main() -> int:
     print(table(results))
     if arguments.json:
         arguments.json.write_text(json.dumps([asdict(one) for one in results], indent=1) + "\n")
-    left = [one for one in results if one.kind == "left"]
-    for one in left:
-        print(f"LEFT {one.module}:{one.line} {one.function}: {one.operator}: {one.before} -> {one.after} {one.reason}")
-    return 1 if left else 0
+    return 1 if any(one.kind == "left" for one in results) else 0
 
 
 def run(folder: Path, chosen: list[str], jobs: int, sample: int | None) -> Iterable[Result]:
@@ -133,13 +132,20 @@ def run(folder: Path, chosen: list[str], jobs: int, sample: int | None) -> Itera
             results = list(pool.map(attempt, [name] * len(found), found))
             kinds = Counter(one.kind for one in results)
             print(f"{name}: {dict(kinds)} in {time.monotonic() - start:.0f} s", flush=True)
+            for one in results:
+                if one.kind == "left":
+                    where = f"{one.module}:{one.line} {one.function}: {one.operator}"
+                    print(f"LEFT {where}: {one.before} -> {one.after} {one.reason}", flush=True)
             yield from results
 
 
 def table(results: list[Result]) -> str:
     """The counts by module and operator, as lines of a Markdown table."""
     kinds = ("caught", "not planted", "equivalent", "left")
-    lines = ["| module | operator | sites | caught | not applicable | equivalent | left |", "|---|---|" + "---:|" * 5]
+    lines = [
+        "| module | operator | sites | caught | not applicable | equivalent | left |",
+        "|---|---|" + "---:|" * 5,
+    ]
     counts = Counter((one.module, one.operator, one.kind) for one in results)
     for module, operator in sorted({(one.module, one.operator) for one in results}):
         row = [counts[module, operator, kind] for kind in kinds]

@@ -77,14 +77,10 @@ def _check_last_block(case: Case, call: Call) -> None:
     """A dense call of 2^31 elements more; the interpreter runs the last programs only."""
     arguments = make_arguments(case, call, DEVICE)
     kept = call.leading[-1] if not case.space else call.sizes[case.space[-1].name]
-    shapes = [
-        spec.shape for spec in (one.tensor for one in arguments.tensors.values() if one is not None)
-    ]
+    specs = [spec for spec in case.tensors if spec.name not in call.left_out]
     sizes = {name: size + 2 * WIDE if size == kept else size for name, size in call.sizes.items()}
-    if (
-        any(shape not in ((), (kept,)) for shape in shapes)
-        or case.fitted(sizes, call.numbers) != sizes
-    ):
+    dense = all(call.shape(spec) == ((kept,) if spec.dims else ()) for spec in specs)
+    if not dense or case.fitted(sizes, call.numbers) != sizes:
         return  # not one dense walk
     expected = evaluate(case, arguments)
     given = dict(arguments.given)

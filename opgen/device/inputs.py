@@ -24,7 +24,6 @@ from opgen.ir.nodes import (
     Read,
     Reduce,
     Ref,
-    Result,
     ScalarParam,
     SizeCase,
     TensorParam,
@@ -58,7 +57,7 @@ class Case:
     @property
     def missing(self) -> tuple[str, ...]:
         """The dims that the sizes say nothing about."""
-        names = {dim.name for one in declared(self.op) for dim in one.dims if dim.fixed is None}
+        names = {dim.name for one in self.op.arrays for dim in one.dims if dim.fixed is None}
         return tuple(sorted(names - set(self.sizes)))
 
     def shape(self, dims: Sequence[Dim]) -> tuple[int, ...]:
@@ -72,11 +71,6 @@ class Case:
     def element(self, element: Element) -> DType:
         """The element type of a declared tensor."""
         return self.types.get(element.variable or "", element.dtype)
-
-
-def declared(op: Op) -> tuple[TensorParam | Result, ...]:
-    """All tensors that an op declares."""
-    return (*op.tensors, *op.results)
 
 
 def cases(op: Op, labels: Sequence[str] | None, dtypes: Sequence[str] | None) -> Iterator[Case]:
@@ -236,7 +230,7 @@ def moved_bytes(case: Case) -> int:
 
 def needed_memory(case: Case) -> int:
     """About how many bytes a measurement takes: arguments, results, a copy to time, and the check in f64."""
-    elements = [math.prod(case.shape(one.dims)) for one in declared(case.op)]
+    elements = [math.prod(case.shape(one.dims)) for one in case.op.arrays]
     results = sum(elements[len(case.op.tensors) :]) or max(elements, default=0)
     f64_temporaries = 8  # of the size of a result, while it is computed and compared
     return 3 * moved_bytes(case) + 8 * (sum(elements) + f64_temporaries * results)

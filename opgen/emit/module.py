@@ -15,7 +15,8 @@ from opgen.emit.contexts import (
 )
 from opgen.emit.dialects import number_text
 from opgen.emit.documentation import function_doc, module_doc
-from opgen.emit.kernels import LaunchNames, kernel_context
+from opgen.emit.kernel_names import LaunchNames
+from opgen.emit.kernels import kernel_context
 from opgen.emit.names import DEVICE_FUNCTIONS, MODULE_NAMES, Names
 from opgen.emit.reference import is_variant, reference_lines
 from opgen.emit.tables import configs, declaration, quoted, read_across, walk
@@ -67,9 +68,7 @@ def _kernels(
     items = (*(param.name for param in op.params), *(result.name for result in op.results))
     own = {name: local.fresh(name) for name in items}
     across = read_across(op, plans[0])
-    old = {
-        one.name: local.fresh(f"{one.name}_old") for one in op.tensors if one.inout and one.name in across
-    }
+    old = {one.name: local.fresh(f"{one.name}_old") for one in op.tensors if one.inout and one.name in across}
     launch = LaunchNames(local.fresh("via"), local.fresh("launch"), local.fresh("sizes"), own, old)
     result = []
     for number, variant in enumerate(op.variants):

@@ -39,9 +39,7 @@ from opgen.primitives import PRIMITIVES
 
 _LEAVES = ("align", "cast", "exact", "exact_nibbles", "index", "rand", "reshaped", "scalar", "spread", "take")
 #: What a formula may import from the oracle.
-EXPORTS = frozenset(
-    {*_LEAVES, *(row.oracle for row in PRIMITIVES.values() if row.oracle.isidentifier())}
-)
+EXPORTS = frozenset({*_LEAVES, *(row.oracle for row in PRIMITIVES.values() if row.oracle.isidentifier())})
 _TAKES_NUMBERS = frozenset({"where", "minimum", "maximum", "clamp", "equal"})
 
 
@@ -82,12 +80,12 @@ def _literal(number: Number, dtype: DType, typed: bool) -> Text:
     return plain if typed else Text(f'scalar({plain.code}, "{dtype.compute}")')
 
 
-def _convert(text: Text, source: DType, target: DType) -> Text:
+def _convert(text: Text, _source: DType, _target: DType) -> Text:
     """Nothing: values of the oracle meet in the wider of their types by themselves."""
     return text
 
 
-def _cast(text: Text, source: DType, element: Element) -> Text:
+def _cast(text: Text, _source: DType, element: Element) -> Text:
     return Text(f"cast({text.code}, {element.variable or f'torch.{element.dtype.torch}'})")
 
 
@@ -123,7 +121,7 @@ class _Body:
     def lines(self) -> list[str]:
         self.space = whole_space(self.op)
         printer = Printer(self.graph, ORACLE, self.local, self._leaf)
-        stored = dict(zip((store.target for store in self.graph.stores), printer.body()))
+        stored = dict(zip((store.target for store in self.graph.stores), printer.body(), strict=True))
         reads = self._reads()
         returned = [self._finished(name, dims, stored[name]) for name, dims in target_dims(self.op).items()]
         body = [*reads, *printer.lines, f"return {', '.join(returned)}"]
@@ -136,9 +134,7 @@ class _Body:
         lines = []
         for variable in self.op.variables:
             if variable.name in words:
-                owner = next(
-                    one for one in self._required() if one.element.variable == variable.name
-                )
+                owner = next(one for one in self._required() if one.element.variable == variable.name)
                 lines.append(f"{variable.name} = {self.names[owner.name]}.dtype")
         return lines
 
@@ -149,22 +145,17 @@ class _Body:
         """The lines that turn parameters into values over the space; a gathered tensor keeps its dims."""
         nodes = [value.node for value in self.graph.values]
         used = {node.param for node in nodes if isinstance(node, Read | Gather | Scalar | Const)}
-        lines = []
-        for tensor in self.op.tensors:
-            if tensor.name in used:
-                lines.append(f"{self.names[tensor.name]} = {self._value_of(tensor)}")
-        for scalar in (*self.op.scalars, *self.op.consts):
-            if scalar.name in used:
-                name = self.names[scalar.name]
-                lines.append(f'{name} = scalar({name}, "{scalar.dtype.compute}")')
-        return lines
+        tensors = [tensor for tensor in self.op.tensors if tensor.name in used]
+        scalars = [scalar for scalar in (*self.op.scalars, *self.op.consts) if scalar.name in used]
+        names = self.names
+        return [
+            *(f"{names[tensor.name]} = {self._value_of(tensor)}" for tensor in tensors),
+            *(f'{names[one.name]} = scalar({names[one.name]}, "{one.dtype.compute}")' for one in scalars),
+        ]
 
     def _value_of(self, tensor: TensorParam) -> str:
         name, dtype = self.names[tensor.name], tensor.element.dtype
-        if dtype.is_packed:
-            value = f"exact_nibbles({name}, signed={dtype.lowest < 0})"
-        else:
-            value = f"exact({name})"
+        value = f"exact_nibbles({name}, signed={dtype.lowest < 0})" if dtype.is_packed else f"exact({name})"
         if not self._is_gathered(tensor.name):
             value = self._over_space(value, tensor.dims)
         if tensor.default is None:
@@ -182,7 +173,9 @@ class _Body:
             if finer != dim:
                 value = f"spread({value}, {place - len(dims)}, {dim.over // finer.over})"
                 dims = (*dims[:place], finer, *dims[place + 1 :])
-        return value if is_aligned(dims, self.space) else f"align({value}, {_words(dims)}, {_words(self.space)})"
+        return (
+            value if is_aligned(dims, self.space) else f"align({value}, {_words(dims)}, {_words(self.space)})"
+        )
 
     # --- inside the formula ---------------------------------------------------------------------
 
@@ -207,8 +200,8 @@ class _Body:
                 return Text(self._over_space(drawn, dims))
             case Gather(param=name, coordinates=coordinates):
                 at = ", ".join(f'"{dim_name(dim)}": {printer.alone(place)}' for dim, place in coordinates)
-                dims = _words(self._tensor(name).dims)
-                return Text(f"take({self.names[name]}, {dims}, {{{at}}}, {_words(self.space)})")
+                own = _words(self._tensor(name).dims)
+                return Text(f"take({self.names[name]}, {own}, {{{at}}}, {_words(self.space)})")
             case _:
                 raise AssertionError(f"no leaf: {value.node}")
 
@@ -236,7 +229,10 @@ class _Body:
         return f"{name} // {dim.over}" if dim.over != 1 else name
 
     def _size_lines(self) -> list[str]:
-        return [f"{name} = {self._leading() if dim == '...' else self._extent(dim)}" for dim, name in self.sizes.items()]
+        return [
+            f"{name} = {self._leading() if dim == '...' else self._extent(dim)}"
+            for dim, name in self.sizes.items()
+        ]
 
     def _leading(self) -> str:
         shapes = []

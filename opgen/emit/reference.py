@@ -36,7 +36,7 @@ _LOCALS = frozenset({"device", "bound"})
 
 
 def whole_space(op: Op) -> tuple[Dim, ...]:
-    """One space that all values of an elementwise op align to: the dims of its targets, in order; the finest divisors."""
+    """The space that all values of an elementwise op align to: its targets' dims in order, by the finest divisors."""
     space: list[Dim] = []
     for dims in target_dims(op).values():
         for place, dim in enumerate(dims):

@@ -7,15 +7,15 @@ from collections.abc import Iterable
 from opgen.dtypes import F64, I64
 from opgen.emit.dialects import number_text
 from opgen.ir.nodes import (
-    Gather,
-    Read,
     Dim,
+    Gather,
     HostApply,
     HostExpr,
     HostName,
     HostNumber,
     Number,
     Op,
+    Read,
     Requirement,
     Result,
     TensorParam,

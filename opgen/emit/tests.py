@@ -102,7 +102,8 @@ def _nodes(op: Op) -> list[Node]:
 
 def _inner_roundings(op: Op) -> list[DType]:
     """The float types that a body rounds to, but for a result's own rounding."""
-    stored = {item.name: item.element for item in (*op.results, *op.tensors)}
+    items: tuple[Result | TensorParam, ...] = (*op.results, *op.tensors)
+    stored = {item.name: item.element for item in items}
     found = []
     for variant in op.variants:
         graph = variant.graph

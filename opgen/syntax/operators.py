@@ -25,7 +25,6 @@ INFIX: Final[dict[str, int]] = {
 }
 PREFIX: Final[dict[str, int]] = {"not": 2, "+": 10, "-": 10, "~": 10}
 COMPARISON: Final = INFIX["=="]
-POWER: Final = INFIX["**"]
 ATOM: Final = len(_LEVELS)
 
 

@@ -46,7 +46,7 @@ def launches(name: str) -> list[Recorded]:
     op = module._ENTRY.operator
     scalars = {spec.name: 0.5 if spec.type.startswith(("f", "bf")) else 3 for spec in op.scalars}
     widest = max((len(types) for types in op.variables.values()), default=1)
-    found = []
+    found: list[Recorded] = []
     for choice, (leading, turned) in itertools.product(range(widest), [((4096,), False), ((64, 33), True)]):
         tensors = arguments(module, leading, choice, turned)
         found += record(module, tensors, {key: value for key, value in scalars.items() if key not in tensors})

@@ -11,7 +11,9 @@ from tests.planted.operators import Site, swapped_place
 
 _COMMUTATIVE = (ast.Add, ast.Mult, ast.BitAnd, ast.BitOr, ast.BitXor)
 
-SAME_RESULTS = "the operations that take the value widen it by themselves: all results are the same bit for bit"
+SAME_RESULTS = (
+    "the operations that take the value widen it by themselves: all results are the same bit for bit"
+)
 
 
 def by_rule(site: Site) -> str | None:

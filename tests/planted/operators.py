@@ -14,7 +14,18 @@ from dataclasses import dataclass
 _CASTS = frozenset({"cast", "round_to", "to_int", "scalar", "scalar64", "to_f8e4m3"})
 #: Functions of one argument that take part in launches and shapes rather than in values.
 _NO_VALUES = frozenset(
-    {"program_id", "num_programs", "load", "constexpr", "stride", "size", "register", "frozenset", "range", "fromkeys"}
+    {
+        "program_id",
+        "num_programs",
+        "load",
+        "constexpr",
+        "stride",
+        "size",
+        "register",
+        "frozenset",
+        "range",
+        "fromkeys",
+    }
 )
 _PROPAGATING = {"maximum": "maximum", "minimum": "minimum", "clamp": "clamp"}
 _COMMUTATIVE_CALLS = frozenset({"maximum", "minimum"})
@@ -75,7 +86,7 @@ def swapped_place(site: Site) -> int | None:
     if not isinstance(before, ast.Call) or not isinstance(after, ast.Call):
         return None
     texts = [[ast.dump(argument) for argument in call.args] for call in (before, after)]
-    return next((place for place, (one, other) in enumerate(zip(*texts)) if one != other), None)
+    return next((place for place, (one, other) in enumerate(zip(*texts, strict=True)) if one != other), None)
 
 
 def _text(node: ast.AST) -> str:
@@ -90,7 +101,7 @@ def _put(parent: ast.AST, field: str, place: int | None, node: ast.AST) -> None:
         getattr(parent, field)[place] = node
 
 
-def _children(node: ast.AST) -> Iterator[tuple[ast.AST, str, int | None, ast.AST]]:
+def _children(node: ast.AST) -> Iterator[tuple[ast.AST, str, int | None, ast.expr | ast.stmt]]:
     """All nodes below one that a fault may replace, each with where it hangs."""
     for field, value in ast.iter_fields(node):
         if field in ("decorator_list", "annotation", "returns"):
@@ -116,26 +127,27 @@ def _faults(node: ast.AST) -> Iterator[Planted]:
                     yield name, _with(node, ops=[table[type(operator)]()])
         case ast.UnaryOp(operand=operand):
             yield "sign or negation dropped", operand
-        case ast.Constant(value=value) if isinstance(value, bool):
-            yield "flag changed", ast.copy_location(ast.Constant(not value), node)
-        case ast.Constant(value=value) if isinstance(value, int | float):
-            yield "constant changed", ast.copy_location(ast.Constant(_changed(value)), node)
+        case ast.Constant(value=value) if isinstance(value, bool | int | float):
+            yield _constant_fault(node, value)
         case ast.If(test=test):
             yield "branches swapped", _with(node, test=ast.UnaryOp(ast.Not(), test))
         case ast.IfExp(body=body, orelse=orelse):
             yield "branches swapped", _with(node, body=orelse, orelse=body)
         case ast.AugAssign():
             yield "term dropped", ast.copy_location(ast.Pass(), node)
-        case ast.Tuple(elts=elements) if elements and all(isinstance(one, ast.Name) for one in elements):
+        case ast.Tuple(ctx=ast.Load(), elts=[*elements]) if all(
+            isinstance(one, ast.Name) for one in elements
+        ):
             yield from _tuple_faults(node)
         case _:
             pass
 
 
-def _changed(value: float) -> float:
-    if isinstance(value, int):
-        return value + 1
-    return value * 1.01 if value else 0.01
+def _constant_fault(node: ast.Constant, value: float) -> Planted:
+    if isinstance(value, bool):
+        return "flag changed", ast.copy_location(ast.Constant(not value), node)
+    changed = value + 1 if isinstance(value, int) else value * (1 + 2**-7) if value else 2**-7
+    return "constant changed", ast.copy_location(ast.Constant(changed), node)
 
 
 def _with(node: ast.AST, **fields: object) -> ast.AST:
@@ -193,8 +205,6 @@ def _arithmetic_faults(node: ast.BinOp) -> Iterator[Planted]:
 
 def _tuple_faults(node: ast.Tuple) -> Iterator[Planted]:
     """In kernels and launchers, tuples of names are strides."""
-    if not isinstance(node.ctx, ast.Load):
-        return
     for place in range(len(node.elts) - 1):
         yield "strides swapped", _with(node, elts=_swapped(node.elts, place))
     for place in range(len(node.elts)):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+import functools
 import importlib
 import linecache
 import os
@@ -11,17 +12,22 @@ import signal
 import sys
 import time
 import types
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
+import torch
 from hypothesis import HealthCheck, Phase, given, settings
 
 from tests.planted.operators import Site
 
 PACKAGE = "planted_package"
+
 SECONDS = 90
-"""Of one fault; a test that takes longer has not seen it."""
+"""For one check; a fault that keeps it longer was not seen."""
+
+#: The checks of a generated test file, the quickest to see a fault first.
+_CHECKS = ("blocks", "layouts", "results", "entrances", "wide", "ranks", "configs")
 
 _DRAWN = settings(
     deadline=None,
@@ -32,141 +38,90 @@ _DRAWN = settings(
     suppress_health_check=list(HealthCheck),
 )
 
+Check = tuple[str, Callable[[], object]]
+
 
 @dataclasses.dataclass(frozen=True)
 class Outcome:
     """`caught` by an assertion on values or sentinels, `not planted` (an exception, a timeout), or `left`."""
 
     kind: str
-    detail: str
-    seconds: float
+    detail: str = ""
+    seconds: float = 0.0
 
 
-class _TimeoutError(Exception):
+class _OutOfTimeError(Exception):
     pass
 
 
 def start(folder: str) -> None:
-    """Prepares a process: the package is in `folder`."""
-    import torch
-
+    """Prepares a process; the package is in `folder`."""
     torch.set_num_threads(1)
-    sys.stdout = open(os.devnull, "w")  # the figures of the reports
+    sys.stdout = Path(os.devnull).open("w")  # noqa: SIM115 (for good) where the tests print the figures of their reports
     sys.path.insert(0, folder)
     module("tests._interpreter").install()
-    # The operator that a module registers is not what is tested here, and registering it anew is slow.
-    module("_runtime").register = lambda entry: lambda function: function
+    # Modules register their operators with PyTorch, which is slow; the tests call the functions behind them.
+    vars(module("_runtime"))["register"] = lambda entry: lambda function: function
 
 
 def module(name: str) -> types.ModuleType:
+    """A module of the generated package."""
     return importlib.import_module(f"{PACKAGE}.{name}")
+
+
+# --- whole trials -------------------------------------------------------------------------------
 
 
 def try_op(op: str, site: Site | None) -> Outcome:
     """The generated tests of an op, with a fault in its module, or with none."""
     tests = module(f"tests.test_{op}")
     if site is None:
-        return _run(tests, tests.CASE, "")
+        return _first_fault(_checks(tests, tests.CASE))
     with _planted(op, site.source) as planted:
         if isinstance(planted, Outcome):
             return planted
-        parts = {
-            name: getattr(planted, getattr(tests, name).__name__) for name in ("function", "operator")
-        }
+        parts = {name: getattr(planted, getattr(tests, name).__name__) for name in ("function", "operator")}
         case = dataclasses.replace(tests.CASE, entry=planted._ENTRY, **parts)
-        return _run(tests, case, site.function)
+        checks = _reference_checks(tests, case) if site.function == "reference" else _checks(tests, case)
+        return _first_fault(checks)
 
 
-def try_runtime(ops: tuple[str, ...], file: str, site: Site) -> Outcome:
-    """The tests of several ops, with a fault in a device function that their modules import."""
-    start_time = time.monotonic()
+def try_runtime(file: str, ops: Iterable[str], site: Site) -> Outcome:
+    """The tests of a runtime module and those of some ops, with a fault in a device function that they import."""
+    begin = time.monotonic()
     with _planted(file, site.source) as planted:
         if isinstance(planted, Outcome):
             return planted
-        with _put_in_place(vars(planted), site.function):
-            outcomes = [_own_tests(file)]
+        with _put_in_place(site.function, getattr(planted, site.function)):
+            outcomes = [_first_fault(_functions(module(f"tests.test{file}")))]
             for op in ops:
                 if outcomes[-1].kind != "caught":
                     tests = module(f"tests.test_{op}")
-                    outcomes.append(_run(tests, _fresh(tests.CASE), ""))
-    worst = sorted(outcomes, key=lambda one: ("caught", "not planted", "left").index(one.kind))[0]
-    return dataclasses.replace(worst, seconds=time.monotonic() - start_time)
+                    outcomes.append(_first_fault(_checks(tests, _forgetful(tests.CASE))))
+    best = min(outcomes, key=lambda one: ("caught", "not planted", "left").index(one.kind))
+    return dataclasses.replace(best, seconds=time.monotonic() - begin)
 
 
 def same_results(op: str, site: Site) -> bool:
-    """Whether a fault leaves all results of many calls as they are, bit for bit: kernels' and reference's."""
-    import torch
-
-    tests, made = module(f"tests.test_{op}"), module("tests._drawing")
+    """Whether a fault leaves all results of many calls as they are, bit for bit: of kernels and reference."""
+    tests, drawing = module(f"tests.test_{op}"), module("tests._drawing")
     with _planted(op, site.source) as planted:
         if isinstance(planted, Outcome):
             return False
-        for call in (*made.layout_calls(tests.CASE), *made.block_calls(tests.CASE)):
-            sound, faulty = (_results(tests.CASE, entry, call) for entry in (tests.CASE.entry, planted._ENTRY))
-            if not all(torch.equal(_bits(one), _bits(other)) for one, other in zip(sound, faulty, strict=True)):
+        for call in (*drawing.layout_calls(tests.CASE), *drawing.block_calls(tests.CASE)):
+            sound = _results(tests.CASE, tests.CASE.entry, call)
+            faulty = _results(tests.CASE, planted._ENTRY, call)
+            if not all(torch.equal(one, other) for one, other in zip(sound, faulty, strict=True)):
                 return False
     return True
 
 
-def _results(case: Any, entry: Any, call: Any) -> list[Any]:
-    """What the kernels and the eager reference give."""
-    made, results = module("tests._cases"), []
-    names = [spec.name for spec in case.parameters]
-    for run in (
-        lambda given: entry.run(given, None, call.config),
-        lambda given: entry.reference(*(given[name] for name in names)),
-    ):
-        given = made.make_arguments(case, call, module("tests._call").DEVICE).given
-        with module("tests._watch").watched():
-            returned = run(given)
-        results += returned if isinstance(returned, tuple) else (returned,)
-        results += [given[spec.name] for spec in case.tensors if spec.updated]
-    return results
-
-
-def _bits(tensor: Any) -> Any:
-    import torch
-
-    return tensor.contiguous().view(torch.uint8)
-
-
-def _own_tests(file: str) -> Outcome:
-    """The tests of the device functions themselves."""
-    try:
-        tests = module(f"tests.test{file}")
-    except ModuleNotFoundError:
-        return Outcome("left", "", 0.0)
-    checks = [(name, check) for name, check in vars(tests).items() if name.startswith("test_")]
-    return _first_fault(checks)
-
-
-def _fresh(case: Any) -> Any:
-    """The case with an entry that remembers nothing."""
-    return dataclasses.replace(case, entry=dataclasses.replace(case.entry, prepared={}, ready={}))
-
-
-@contextlib.contextmanager
-def _put_in_place(new: dict[str, Any], function: str) -> Iterator[None]:
-    """Gives every module of the package the device functions of a planted one."""
-    changed: list[tuple[dict[str, Any], str, Any]] = []
-    for name, loaded in list(sys.modules.items()):
-        if not name.startswith(f"{PACKAGE}.") or loaded is None:
-            continue
-        space = vars(loaded)
-        own = space.get(function)
-        if own is not None and type(own) is type(new[function]):
-            changed.append((space, function, own))
-            space[function] = new[function]
-    try:
-        yield
-    finally:
-        for space, name, own in changed:
-            space[name] = own
+# --- planting -----------------------------------------------------------------------------------
 
 
 @contextlib.contextmanager
 def _planted(name: str, source: str) -> Iterator[Any]:
-    """A module of the package made of this source, or the outcome of the attempt."""
+    """A module of the package made of this source, or the outcome where it cannot be made."""
     path = f"<planted {name}>"
     lines = source.splitlines(keepends=True)
     linecache.cache[path] = (len(source), None, lines, path)  # where Triton looks for a kernel's text
@@ -174,35 +129,59 @@ def _planted(name: str, source: str) -> Iterator[Any]:
     planted.__file__, planted.__package__ = path, PACKAGE
     try:
         exec(compile(source, path, "exec"), vars(planted))
-    except Exception as error:
-        yield Outcome("not planted", f"{type(error).__name__}: {error}", 0.0)
+    except Exception as error:  # noqa: BLE001 (whatever the fault makes of the module)
+        yield Outcome("not planted", f"{type(error).__name__}: {error}")
     else:
         yield planted
     finally:
         linecache.cache.pop(path, None)
 
 
-def _run(tests: types.ModuleType, case: Any, function: str) -> Outcome:
-    return _first_fault(list(_checks(tests, case, function)))
+@contextlib.contextmanager
+def _put_in_place(name: str, function: Any) -> Iterator[None]:
+    """Gives every module of the package this device function for the one of that name."""
+    own = getattr(module("_tiles"), name)
+    holders = [
+        vars(loaded)
+        for path, loaded in list(sys.modules.items())
+        if path.startswith(f"{PACKAGE}.") and vars(loaded).get(name) is own
+    ]
+    for holder in holders:
+        holder[name] = function
+    try:
+        yield
+    finally:
+        for holder in holders:
+            holder[name] = own
 
 
-def _checks(
-    tests: types.ModuleType, case: Any, function: str
-) -> Iterator[tuple[str, Callable[[], object]]]:
-    """The checks of a test file that a fault in `function` can meet, the quickest first."""
-    harness = tests.harness
-    if function in ("", "reference"):
-        yield "reference", lambda: harness.check_reference(case)
-        yield "entrances", lambda: harness.check_entrances(case)
-    if function == "reference":
-        return
-    for name in ("blocks", "layouts", "results", "entrances", "wide", "ranks", "configs"):
-        check = getattr(harness, f"check_{name}")
-        yield name, lambda check=check: check(case)
-    yield "drawn", lambda: _check_drawn(case)
+def _forgetful(case: Any) -> Any:
+    """The case with an entry that remembers no calls."""
+    return dataclasses.replace(case, entry=dataclasses.replace(case.entry, prepared={}, ready={}))
+
+
+# --- running ------------------------------------------------------------------------------------
+
+
+def _checks(tests: types.ModuleType, case: Any) -> Iterator[Check]:
+    yield from _reference_checks(tests, case)
+    for name in _CHECKS:
+        yield name, functools.partial(getattr(tests.harness, f"check_{name}"), case)
+    yield "drawn", functools.partial(_check_drawn, case)
+
+
+def _reference_checks(tests: types.ModuleType, case: Any) -> Iterator[Check]:
+    yield "reference", functools.partial(tests.harness.check_reference, case)
+    yield "entrances", functools.partial(tests.harness.check_entrances, case)
+
+
+def _functions(tests: types.ModuleType) -> Iterator[Check]:
+    """The tests of a module without parameters: it offers each as a function `check_…`."""
+    yield from ((name, check) for name, check in vars(tests).items() if name.startswith("check_"))
 
 
 def _check_drawn(case: Any) -> None:
+    """As the generated test does, but for less time and without shrinking."""
     calls, check_call = module("tests._drawing").calls, module("tests._call").check_call
 
     @_DRAWN
@@ -213,37 +192,30 @@ def _check_drawn(case: Any) -> None:
     each()
 
 
-def _first_fault(checks: list[tuple[str, Callable[[], object]]]) -> Outcome:
-    """Runs checks until one sees the fault."""
+def _first_fault(checks: Iterable[Check]) -> Outcome:
+    """Runs checks until one sees the fault. What a report says about its bounds is no sight of it."""
     fault = module("tests._call").Fault
-    start_time = time.monotonic()
-    exception = ""
-
-    def outcome(kind: str, detail: str) -> Outcome:
-        return Outcome(kind, detail, time.monotonic() - start_time)
-
+    begin = time.monotonic()
+    trouble, doubt = "", ""
     for name, check in checks:
         try:
             with _limited(SECONDS):
                 check()
         except fault as error:
-            return outcome("caught", f"{name}: {str(error)[:300]}")
-        except _TimeoutError:
-            return outcome("not planted", f"{name}: no end within {SECONDS} s")
-        except AssertionError as error:  # the figures of a report are no value of the op
-            exception = exception or ""
-            exception = exception if exception else f"!{name}: {str(error)[:300]}"
-        except Exception as error:
-            exception = exception if exception[:1] not in ("", "!") else f"{name}: {str(error)[:300]}"
-    if exception and not exception.startswith("!"):
-        return outcome("not planted", exception)
-    return outcome("left", exception[1:])
+            return Outcome("caught", f"{name}: {str(error)[:300]}", time.monotonic() - begin)
+        except AssertionError as error:
+            doubt = doubt or f"{name}: {str(error)[:300]}"
+        except Exception as error:  # noqa: BLE001 (whatever the fault makes of a kernel)
+            trouble = trouble or f"{name}: {type(error).__name__}: {str(error)[:300]}"
+    return Outcome("not planted" if trouble else "left", trouble or doubt, time.monotonic() - begin)
 
 
 @contextlib.contextmanager
 def _limited(seconds: int) -> Iterator[None]:
+    """Raises inside after some time."""
+
     def stop(*_: object) -> None:
-        raise _TimeoutError
+        raise _OutOfTimeError(f"no end within {seconds} s")
 
     before = signal.signal(signal.SIGALRM, stop)
     signal.alarm(seconds)
@@ -252,3 +224,23 @@ def _limited(seconds: int) -> Iterator[None]:
     finally:
         signal.alarm(0)
         signal.signal(signal.SIGALRM, before)
+
+
+def _results(case: Any, entry: Any, call: Any) -> list[torch.Tensor]:
+    """The bytes of what the kernels and the eager reference give."""
+    names = [spec.name for spec in case.parameters]
+
+    def kernels(given: Any) -> Any:
+        return entry.run(given, None, call.config)
+
+    def reference(given: Any) -> Any:
+        return entry.reference(*(given[name] for name in names))
+
+    results: list[torch.Tensor] = []
+    for run in (kernels, reference):
+        arguments = module("tests._cases").make_arguments(case, call, torch.device("cpu")).given
+        with module("tests._watch").watched():
+            returned = run(arguments)
+        results += returned if isinstance(returned, tuple) else (returned,)
+        results += [arguments[spec.name] for spec in case.tensors if spec.updated]
+    return [tensor.contiguous().view(torch.uint8) for tensor in results]

@@ -97,7 +97,10 @@ def test_reader_that_goes_away(project: Path) -> None:
 
 def test_interrupt_by_signal(project: Path) -> None:
     """`opgen fmt -` waits for its input until it is interrupted."""
-    code = "import sys; from opgen.cli import main; print('ready', flush=True); sys.exit(main(['fmt', '-']))"
+    code = (
+        "import signal, sys; signal.signal(signal.SIGINT, signal.default_int_handler); "  # ignored in a background job
+        "from opgen.cli import main; print('ready', flush=True); sys.exit(main(['fmt', '-']))"
+    )
     process = subprocess.Popen(
         [sys.executable, "-c", code],
         cwd=project,

@@ -58,7 +58,11 @@ def _rounded_once(graph: Graph, ref: Ref, element: Element) -> Ref:
     if not isinstance(convert, Convert):
         return ref
     cast = graph.values[convert.arg]
-    if not isinstance(cast.node, Cast) or str(cast.type.element) != str(element) or not element.dtype.is_float:
+    if (
+        not isinstance(cast.node, Cast)
+        or str(cast.type.element) != str(element)
+        or not element.dtype.is_float
+    ):
         return ref
     inner = graph.values[cast.node.arg].type.dtype
     return cast.node.arg if inner.is_float and inner.is_compute else ref

@@ -78,10 +78,8 @@ def _check_last_block(case: Case, call: Call) -> None:
     kept = call.leading[-1] if not case.space else call.sizes[case.space[-1].name]
     specs = [spec for spec in case.tensors if spec.name not in call.left_out]
     sizes = {name: size + 2 * WIDE if size == kept else size for name, size in call.sizes.items()}
-    if (
-        any(shape not in ((), (kept,)) for shape in shapes)
-        or case.fitted(sizes, call.numbers) != sizes
-    ):
+    dense = all(call.shape(spec) == ((kept,) if spec.dims else ()) for spec in specs)
+    if not dense or case.fitted(sizes, call.numbers) != sizes:
         return  # not one dense walk
     expected = evaluate(case, arguments)
     given = dict(arguments.given)

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import itertools
+import math
 
-import pytest
 import torch
 import triton
 import triton.language as tl
@@ -67,41 +67,46 @@ def _expected(row: int, column: int, sizes: list[int], strides: list[int], layou
     return sum(place * stride for place, stride in zip(places, along)) + within
 
 
-@pytest.mark.parametrize("rank", range(2, 7))
-@pytest.mark.parametrize("unit", (1, 16))
-@pytest.mark.parametrize("scale", (0, IN_ELEMENTS))
-def test_offsets(rank: int, unit: int, scale: int) -> None:
-    needs_kernels()
+def check_offsets() -> None:
+    """Every layout class in spaces of every rank, in units of 1 and of 16 elements."""
+    for rank, unit, scale in itertools.product(range(2, 7), (1, 16), (0, IN_ELEMENTS)):
+        for layout in (0, UNIT_COLUMNS, UNIT_ROWS, ZERO_COLUMNS, ZERO_ROWS, FOLDED):
+            _check_offsets(rank, unit, layout + scale)
+
+
+def _check_offsets(rank: int, unit: int, layout: int) -> None:
     generator = torch.Generator().manual_seed(rank)
-    inner = [
-        (3, 5, 2, 4)[place] for place in range(rank - 2)
-    ]  # sizes in units, of the last row dims
-    strides = [1000003, 50021, 4007, 211, 17, 3, 2]
-    strides = [strides[0], *strides[6 - rank + 1 :]]  # in units, unless the layout says otherwise
-    most = 3 * torch.tensor([1, *(size * unit for size in inner)]).prod().item()
-    rows = torch.randint(int(most), (_ROWS,), generator=generator)
-    given_sizes = [1] * (4 - len(inner)) + inner
-    given_strides = [strides[0], *[0] * (6 - rank), *strides[1:]]
-    elements = [stride * (1 if scale else unit) for stride in strides]
-    for layout in (0, UNIT_COLUMNS, UNIT_ROWS, ZERO_COLUMNS, ZERO_ROWS, FOLDED):
-        result = torch.full((_ROWS, _COLUMNS), -1, dtype=torch.int64, device=DEVICE)
-        _addresses[(1,)](
-            rows.to(DEVICE),
-            result,
-            *given_sizes,
-            _FOLD,
-            *given_strides,
-            LAYOUT=layout + scale,
-            RANK=rank,
-            UNIT=unit,
-            ROWS=_ROWS,
-            COLUMNS=_COLUMNS,
-        )
-        sizes = [size * unit for size in inner]
-        for row, column in itertools.product(range(_ROWS), range(_COLUMNS)):
-            wanted = _expected(int(rows[row]), column, sizes, elements, layout)
-            if int(result[row, column]) != wanted:
-                raise Fault(
-                    f"layout {layout}, row {int(rows[row])}, column {column}: offset "
-                    f"{int(result[row, column])}, not {wanted}"
-                )
+    inner = list((3, 5, 2, 4)[: rank - 2])  # sizes of the row dims but the outermost
+    strides = [1000003, *(50021, 4007, 211, 17, 3, 2)[6 - rank :]]
+    rows = torch.randint(3 * math.prod([*inner, unit ** len(inner)]), (_ROWS,), generator=generator)
+    unused = 6 - rank
+    result = torch.full((_ROWS, _COLUMNS), -1, dtype=torch.int64, device=DEVICE)
+    _addresses[(1,)](
+        rows.to(DEVICE),
+        result,
+        *[1] * unused,
+        *inner,
+        _FOLD,
+        strides[0],
+        *[0] * unused,
+        *strides[1:],
+        LAYOUT=layout,
+        RANK=rank,
+        UNIT=unit,
+        ROWS=_ROWS,
+        COLUMNS=_COLUMNS,
+    )
+    scale = 1 if layout >= IN_ELEMENTS else unit
+    sizes = [size * unit for size in inner]
+    elements = [stride * scale for stride in strides]
+    for row, column in itertools.product(range(_ROWS), range(_COLUMNS)):
+        wanted = _expected(int(rows[row]), column, sizes, elements, layout)
+        found = int(result[row, column])
+        if found != wanted:
+            place = f"row {int(rows[row])} and column {column}"
+            raise Fault(f"rank {rank}, unit {unit}, layout {layout}: {found} at {place}, not {wanted}")
+
+
+def test_offsets() -> None:
+    needs_kernels()
+    check_offsets()

@@ -1,0 +1,102 @@
+"""The lines of a kernel that address, load and store elements."""
+
+from __future__ import annotations
+
+from opgen.dtypes import DTYPES, DType
+from opgen.emit.dialects import number_text
+from opgen.emit.kernel_names import STRIDES, Kernel
+from opgen.emit.variants import is_f8, is_loaded_as_computed
+from opgen.ir.nodes import Element, Store, TensorParam
+from opgen.plan.model import Access
+
+
+def offset_lines(kernel: Kernel) -> list[str]:
+    lines = []
+    for access, stem in kernel.stems.items():
+        offsets = kernel.offsets[access]
+        strides = ", ".join(f"{stem}_s{place}" for place in range(STRIDES))
+        lines.append(f"{offsets} = offsets(at, ({strides}), {stem}_layout, RANK, UNIT)")
+    return lines
+
+
+def dense_positions(kernel: Kernel) -> list[str]:
+    """Positions, and the places that gathers start from, are the place in memory where one layout serves all."""
+    return [
+        f"{offsets} = at"
+        for access, offsets in kernel.offsets.items()
+        if access.tensor is None or access.gathered
+    ]
+
+
+def load_lines(kernel: Kernel, *, dense: bool) -> list[str]:
+    """The lines that load what the formula reads."""
+    lines: list[str] = []
+    for tensor in kernel.op.tensors:
+        if tensor.name not in kernel.values:
+            continue
+        local = kernel.values[tensor.name]
+        pointer = kernel.old_pointers.get(tensor.name, kernel.pointers[tensor.name])
+        load = _load(kernel, tensor, pointer, dense)
+        if tensor.default is None:
+            lines.append(f"{local} = {load}")
+            continue
+        compute = tensor.element.dtype
+        plain = number_text(tensor.default, _compute(compute)).code
+        lines += [
+            f"if {pointer} is None:",
+            f"    {local} = tl.full([], {plain}, tl.{compute.compute_triton})",
+            "else:",
+            f"    {local} = {load}",
+        ]
+    return lines
+
+
+def _load(kernel: Kernel, tensor: TensorParam, pointer: str, dense: bool) -> str:
+    if not tensor.dims:
+        return widened(f"tl.load({pointer})", tensor.element)
+    own = [access for access in kernel.plan.accesses if access.tensor == tensor.name and not access.gathered]
+    place = "at" if dense else kernel.offsets[own[0]]
+    mask = "mask" if dense else f"mask_of(row_mask, col_mask, {kernel.stems[own[0]]}_layout)"
+    load = f"tl.load({pointer} + {place}, mask={mask})"
+    if not tensor.element.dtype.is_packed:
+        return widened(load, tensor.element)
+    position = kernel.offsets[Access(None, (tensor.dims[-1],))]
+    return f"nibble({load}, {position}, {tensor.element.dtype.lowest < 0})"
+
+
+def _compute(dtype: DType) -> DType:
+    return DTYPES[dtype.compute]
+
+
+def widened(load: str, element: Element) -> str:
+    """A loaded value in its compute type."""
+    dtype = element.dtype
+    if is_f8(dtype):
+        return f"decode_{dtype.name}({load})"
+    return load if is_loaded_as_computed(element) else f"{load}.to(tl.{dtype.compute_triton})"
+
+
+def store_lines(kernel: Kernel, stores: tuple[Store, ...], results: list[str], *, dense: bool) -> list[str]:
+    elements = {item.name: item.element for item in kernel.op.arrays}
+    lines = []
+    for store, name in zip(stores, results, strict=True):
+        pointer = kernel.pointers[store.target]
+        own = next(one for one in kernel.plan.accesses if one.tensor == store.target and not one.gathered)
+        place = "at" if dense else kernel.offsets[own]
+        computed = kernel.part.graph.values[store.value].type.dtype
+        value = _narrowed(name, pointer, computed, elements[store.target])
+        lines.append(f"tl.store({pointer} + {place}, {value}, mask=mask)")
+    return lines
+
+
+def _narrowed(name: str, pointer: str, computed: DType, element: Element) -> str:
+    """A value as it is stored. From f64 a half is reached in one rounding, which the compiler's own cast is not."""
+    target = f"{pointer}.dtype.element_ty"
+    if is_f8(element.dtype):
+        native = f", {target}" if element.dtype.name == "f8e4m3" else ""
+        return f"encode_{element.dtype.name}({name}{native})"
+    if is_loaded_as_computed(element):
+        return name
+    if computed.name == "f64" and element.dtype.is_float:
+        return f"round_to({name}, {target}).to({target})"
+    return f"{name}.to({target})"
