@@ -35,15 +35,15 @@ from benchmarks.function_cases import CASES, DEVICE, Case, Tensors, device_funct
 BLOCK = 1024 if DEVICE == "cuda" else 1 << 17
 
 
-@triton.jit
-def unary_kernel(x, y, n, function: tl.constexpr, block: tl.constexpr):
+@triton.jit  # type: ignore[untyped-decorator]
+def unary_kernel(x, y, n, function: tl.constexpr, block: tl.constexpr):  # type: ignore[no-untyped-def]
     """y = function(x), elementwise over n elements."""
     i = tl.program_id(0) * block + tl.arange(0, block)
     tl.store(y + i, function(tl.load(x + i, i < n)), i < n)
 
 
-@triton.jit
-def binary_kernel(x, z, y, n, function: tl.constexpr, block: tl.constexpr):
+@triton.jit  # type: ignore[untyped-decorator]
+def binary_kernel(x, z, y, n, function: tl.constexpr, block: tl.constexpr):  # type: ignore[no-untyped-def]
     """y = function(x, z), elementwise over n elements."""
     i = tl.program_id(0) * block + tl.arange(0, block)
     tl.store(y + i, function(tl.load(x + i, i < n), tl.load(z + i, i < n)), i < n)

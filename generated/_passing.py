@@ -18,6 +18,11 @@ def halves(value: int | float | torch.Tensor) -> tuple[int | torch.Tensor, int]:
     return bits >> 32, low - (low >> 31 << 32)
 
 
+def flag(value: bool | torch.Tensor) -> int | torch.Tensor:
+    """A bool as 0 or 1: an argument of a type that the interpreter takes as well. A tensor stays."""
+    return int(value) if isinstance(value, bool) else value
+
+
 def f8(tensor: torch.Tensor | None) -> torch.Tensor | None:
     """A tensor of f8 as kernels take it: as it is for e4m3 on GPUs that have it (sm_89 and later), else its bytes.
 

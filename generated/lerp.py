@@ -18,7 +18,9 @@ from ._runtime import coordinates, mask_of, offsets, scalar, tile
 def _lerp_formula(start, end, weight):
     """`y` of lerp for one tile, in the types that it computes in."""
     t0 = end - start
-    y = tl.where(tl.abs(weight) < 0.5, start + weight * t0, end - t0 * (1.0 - weight))
+    y = tl.where(
+        tl.where(tl.abs(weight) < 0.5, True, False), start + weight * t0, end - t0 * (1.0 - weight)
+    )
     return y
 
 

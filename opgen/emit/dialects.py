@@ -54,6 +54,8 @@ def _fits_f32(value: float) -> bool:
 
 def _triton_literal(number: Number, dtype: DType, typed: bool) -> Text:
     plain = number_text(number, dtype)
+    if plain.code == "-0.0":  # Triton makes every constant that equals zero the positive one
+        return Text(f"neg(tl.full([], 0.0, tl.{dtype.triton}))")
     exact = dtype.name != "f64" or _fits_f32(as_float(number))
     if typed and exact:
         return plain
@@ -81,11 +83,17 @@ def _triton_cast(text: Text, source: DType, element: Element) -> Text:
     return rounded if target.is_compute else Text(f"{rounded.code}.to(tl.{target.compute_triton})")
 
 
+def _triton_lone_condition(text: Text) -> Text:
+    """The interpreter forgets that a comparison of scalars is a bool, and broadcasts it as a number; a choice is one."""
+    return Text(f"tl.where({text.code}, True, False)")
+
+
 TRITON = Dialect(
     spelling=lambda primitive: primitive.triton,
     literal=_triton_literal,
     convert=_triton_convert,
     cast=_triton_cast,
+    lone_condition=_triton_lone_condition,
     takes_numbers=frozenset({"tl.where", "minimum", "maximum", "clamp"}),
     of_naturals={"floordiv": "//", "mod": "%"},
 )

@@ -28,7 +28,7 @@ from opgen.ir.nodes import (
     Value,
 )
 from opgen.ir.operands import operands
-from opgen.primitives import PRIMITIVES, Primitive
+from opgen.primitives import PRIMITIVES, Primitive, Rule
 
 ATOM, UNARY = 10, 8
 _INFIX = {
@@ -71,6 +71,8 @@ class Dialect:
     literal: Callable[[Number, DType, bool], Text]
     convert: Callable[[Text, DType, DType], Text]
     cast: Callable[[Text, DType, Element], Text]
+    #: The text of a condition without dims.
+    lone_condition: Callable[[Text], Text] = lambda text: text
     #: Functions that take plain numbers beside tensors.
     takes_numbers: frozenset[str] = frozenset()
     #: Operators that may stand for a primitive where no operand is negative.
@@ -129,13 +131,15 @@ class Printer:
                 source = self.graph.values[arg].type.dtype
                 return self.dialect.convert(self._texts[arg], source, value.type.dtype)
             case Cast(arg=arg):
-                return self.dialect.cast(
-                    self._texts[arg], self.graph.values[arg].type.dtype, value.type.element
-                )
+                source = self.graph.values[arg].type.dtype
+                text = self.dialect.cast(self._texts[arg], source, value.type.element)
+                makes_condition = value.type.dtype.is_bool and not source.is_bool
             case Apply(primitive=name, args=args):
-                return self._apply(PRIMITIVES[name], args)
+                text = self._apply(PRIMITIVES[name], args)
+                makes_condition = PRIMITIVES[name].rule in (Rule.COMPARE, Rule.TEST)
             case _:
                 return self.leaf(self, ref, value)
+        return self.dialect.lone_condition(text) if makes_condition and not value.type.dims else text
 
     def _apply(self, primitive: Primitive, args: tuple[Ref, ...]) -> Text:
         spelling = self.dialect.spelling(primitive)

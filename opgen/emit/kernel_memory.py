@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from opgen.dtypes import DTYPES, DType
-from opgen.emit.dialects import number_text
+from opgen.emit.dialects import TRITON
 from opgen.emit.kernel_names import STRIDES, Kernel
 from opgen.emit.variants import is_f8, is_loaded_as_computed
 from opgen.ir.nodes import Element, Store, TensorParam
@@ -40,11 +40,10 @@ def load_lines(kernel: Kernel, *, dense: bool) -> list[str]:
         if tensor.default is None:
             lines.append(f"{local} = {load}")
             continue
-        compute = tensor.element.dtype
-        plain = number_text(tensor.default, _compute(compute)).code
+        default = TRITON.literal(tensor.default, DTYPES[tensor.element.dtype.compute], False)
         lines += [
             f"if {pointer} is None:",
-            f"    {local} = tl.full([], {plain}, tl.{compute.compute_triton})",
+            f"    {local} = {default.code}",
             "else:",
             f"    {local} = {load}",
         ]
@@ -62,10 +61,6 @@ def _load(kernel: Kernel, tensor: TensorParam, pointer: str, dense: bool) -> str
         return widened(load, tensor.element)
     position = kernel.offsets[Access(None, (tensor.dims[-1],))]
     return f"nibble({load}, {position}, {tensor.element.dtype.lowest < 0})"
-
-
-def _compute(dtype: DType) -> DType:
-    return DTYPES[dtype.compute]
 
 
 def widened(load: str, element: Element) -> str:

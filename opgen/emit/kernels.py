@@ -110,10 +110,7 @@ def _signature(kernel: Kernel, used: Used, launch: LaunchNames) -> _Signature:
         given=(
             *(_given(kernel.op, name, launch.of[name]) for name in used.tensors),
             *(_given(kernel.op, name, launch.old[name]) for name in kernel.old_pointers),
-            *(
-                f"*rt.halves({launch.of[name]})" if name in kernel.lows else launch.of[name]
-                for name in used.scalars
-            ),
+            *(_given_scalar(kernel, name, launch) for name in used.scalars),
             *kernel.integers.values(),
         ),
         given_consts=(*(launch.of[name] for name in used.consts), *kernel.units.values()),
@@ -126,6 +123,14 @@ def _computation(kernel: Kernel, formula: str, *, dense: bool) -> list[str]:
     results = result_names(kernel, stores)
     call = f"{', '.join(results)} = {formula}({', '.join(kernel.formula.values())})"
     return [*load_lines(kernel, dense=dense), call, *store_lines(kernel, stores, results, dense=dense)]
+
+
+def _given_scalar(kernel: Kernel, name: str, launch: LaunchNames) -> str:
+    """A scalar as the launcher passes it on."""
+    own = launch.of[name]
+    if name in kernel.lows:
+        return f"*rt.halves({own})"
+    return f"rt.flag({own})" if kernel.scalars[name].dtype.is_bool else own
 
 
 def _given(op: Op, name: str, own: str) -> str:

@@ -202,7 +202,7 @@ def _finished(op: Op, graph: Graph, target: str, ref: Ref, text: str, space: tup
     atom = text if text.isidentifier() or (text.startswith("rt.") and text.endswith(")")) else f"({text})"
     if element.dtype.name == "f8e4m3":
         stored = f"rt.eager.cast({text}, torch.float8_e4m3fn)"
-    elif is_loaded_as_computed(element):
+    elif is_loaded_as_computed(element) and graph.values[ref].type.dtype == element.dtype:
         stored = text
     else:
         stored = f"{atom}.to({element.variable or f'torch.{element.dtype.torch}'})"

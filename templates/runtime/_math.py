@@ -19,7 +19,6 @@ from ._math_parts import (
     exp_estimate,
     at_most,
     clip,
-    exp_reduced,
     expm1_reduced,
     gaussian,
     leading_half,
@@ -235,6 +234,7 @@ def _pow_of_positive(a, y):
 @triton.jit
 def pow(x, y):
     """x^y, with the edge cases of C99's `pow`."""
+    x, y = tl.broadcast(x, y)
     a = tl.abs(x)
     zero = a == 0.0
     edge = zero | (a == float("inf"))

@@ -44,20 +44,14 @@ def minimum(x, y):
 @triton.jit
 def clamp(x, low, high):
     """min(max(x, low), high); NaN if any of the three is; a zero on a bound keeps its sign."""
-    x = tl.where((x < low) | (low != low), low, x)
-    return tl.where((x > high) | (high != high), high, x)
+    x = tl.where(low != low, low, tl.where(x < low, low, x))
+    return tl.where(high != high, high, tl.where(x > high, high, x))
 
 
 @triton.jit
 def neg(x):
     """-x, also for zeros: Triton's own minus is 0 - x, which makes +0 of +0."""
     return x * -1
-
-
-@triton.jit
-def relu(x):
-    """max(x, 0); -0 stays -0 and NaN stays NaN, as in PyTorch."""
-    return tl.where(x < 0, 0, x)
 
 
 @triton.jit
@@ -315,6 +309,7 @@ def floor_mod(x, y):
     """The remainder with the sign of `y`, as `torch.remainder`; on two integers or two floats of
     one type.
     """
+    x, y = tl.broadcast(x, y)
     if x.dtype.is_floating():
         m = _fmod(x, y)
     else:
@@ -336,6 +331,7 @@ def floor_div(x, y):
     """The quotient rounded down, as `torch.floor_divide`; on two integers or two floats of one
     type.
     """
+    x, y = tl.broadcast(x, y)
     if x.dtype.is_floating():
         m = _fmod(x, y)
         q = _exact_quotient(x - m, y)

@@ -108,21 +108,6 @@ def minus_multiple_of_ln2(x, n):
 
 
 @triton.jit
-def exp_reduced(r):
-    """e^r for float32 |r| <= ln(2) / 2 (error of the fit 2^-28.3)."""
-    coefficients: tl.constexpr = (
-        0.00138207339,
-        0.00836867746,
-        0.0416682661,
-        0.166665211,
-        0.49999994,
-        1.0,
-        1.0,
-    )
-    return polynomial(r, coefficients)
-
-
-@triton.jit
 def expm1_reduced(r):
     """e^r - 1 for float32 |r| <= ln(2) / 2 (error of the fit 2^-26.1)."""
     p = polynomial(r, (0.00139406603, 0.00836640596, 0.0416664034, 0.16666545, 0.5))

@@ -49,6 +49,6 @@ from ._math_exact import (
     trunc,
     uniform,
 )
-from ._passing import f8, halves, in_units, stride_unit, unit
-from ._registration import operate, register
+from ._passing import f8, flag, halves, in_units, stride_unit, unit
+from ._registration import PACKAGE, operate, register
 from ._tiles import coordinates, inside, mask_of, nibble, offsets, scalar, scalar64, step, tile

@@ -1,6 +1,10 @@
 """Float conversions of Triton's interpreter, as the generated tests correct them."""
 
+import os
+import subprocess
+import sys
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -12,6 +16,8 @@ from triton.runtime import interpreter
 
 from tests.behaviour.closeness import FORMATS, spacing
 from tests.behaviour.oracle_package import load
+
+ROOT = Path(__file__).resolve().parents[2]
 
 shim = load("_interpreter")
 
@@ -102,10 +108,16 @@ def test_integers_become_bf16() -> None:
     assert torch.equal(copied(x, torch.bfloat16), x.to(torch.float64).to(torch.bfloat16))
 
 
-def test_without_the_correction_stores_truncate(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.undo()
-    x = torch.tensor([1.01171875])
-    assert copied(x, torch.bfloat16).item() == 1.0078125  # the nearest is 1.015625
+def test_without_the_correction_stores_truncate() -> None:
+    """In a process of its own, since other tests correct the interpreter of this one."""
+    code = (
+        "import torch; from tests.behaviour.test_interpreter_shim import copied; "
+        "print(copied(torch.tensor([1.01171875]), torch.bfloat16).item())"
+    )
+    environment = {**os.environ, "TRITON_INTERPRET": "1"}
+    command = [sys.executable, "-c", code]
+    done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, check=True)
+    assert done.stdout == "1.0078125\n"  # the nearest is 1.015625
 
 
 @pytest.mark.parametrize(

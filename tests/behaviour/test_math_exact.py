@@ -134,7 +134,6 @@ FLOATS = pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
         (exact.ceil, torch.ceil),
         (exact.trunc, torch.trunc),
         (exact.round_even, torch.round),
-        (exact.relu, torch.relu),
         (exact.sign, torch.sign),
         (exact.neg, torch.neg),
     ],

@@ -12,6 +12,8 @@ from pathlib import Path
 
 import pytest
 
+from opgen.emit.names import DEVICE_FUNCTIONS
+
 ROOT = Path(__file__).resolve().parents[2]
 RUNTIME = ROOT / "templates" / "runtime"
 FILES = (*sorted(RUNTIME.glob("_math*.py")), RUNTIME / "_tiles.py")
@@ -89,6 +91,18 @@ def test_names_are_unique() -> None:
 def test_names_hide_nothing_that_triton_knows() -> None:
     assert KNOWN.issubset(dir(builtins))
     assert KNOWN.isdisjoint(SHARED)
+
+
+def test_each_is_called_by_kernels_or_by_another() -> None:
+    called = {
+        name.id
+        for path in FILES
+        for function in device_functions(parsed(path))
+        for name in _free_names(function)
+        if name.id != function.name
+    }
+    assert sorted(SHARED - called - DEVICE_FUNCTIONS) == []
+    assert sorted(DEVICE_FUNCTIONS - SHARED) == []
 
 
 @pytest.mark.parametrize("path", FILES, ids=lambda path: path.stem)
