@@ -111,7 +111,7 @@ def test_builds_at_the_same_time_and_damaged_files(tmp_path: Path) -> None:
 
     (folder / "generated" / "alpha.py").write_text(whole["alpha.py"][:100])
     (folder / "generated" / "beta.py").write_text("\0" * 4096)
-    assert opgen(folder, "check").returncode == 1
+    assert opgen(folder, "build", "--check").returncode == 1
     assert opgen(folder, "build").returncode == 0
     assert contents(folder / "generated") == whole
 

@@ -105,7 +105,7 @@ def test_build_then_check(project: Path, capsys: Output) -> None:
         "created generated/manifest.json",
         "2 specs: 3 created",
     ]
-    assert run(capsys, "check") == (0, "3 files of 2 specs are up to date\n", "")
+    assert run(capsys, "build", "--check") == (0, "3 files of 2 specs are up to date\n", "")
     assert run(capsys, "build") == (0, "2 specs: 3 unchanged\n", "")
 
 
@@ -116,20 +116,28 @@ def test_check_reports_each_kind_of_drift(project: Path, capsys: Output) -> None
     (project / "generated/b.py").write_text(f"{HEADER}\nedited = 1\n")
     (project / "specs/c.op").unlink()
     (project / "specs/d.op").write_text(SPEC)
-    for command in (["check"], ["build", "--check"]):
-        code, out, err = run(capsys, *command)
-        assert (code, out) == (1, "")
-        assert "generated/a.py: error[OPG911]: is not what its spec makes now" in err
-        assert "generated/b.py: error[OPG912]: was changed by hand" in err
-        assert "generated/c.py: error[OPG913]: is generated, but no spec makes it any more" in err
-        assert "generated/d.py: error[OPG914]: is missing" in err
-        assert "-edited = 1" in err
+    code, out, err = run(capsys, "build", "--check")
+    assert (code, out) == (1, "")
+    assert "generated/a.py: error[OPG911]: is not what its spec makes now" in err
+    assert "generated/b.py: error[OPG912]: was changed by hand" in err
+    assert "generated/c.py: error[OPG913]: is generated, but no spec makes it any more" in err
+    assert "generated/d.py: error[OPG914]: is missing" in err
+    assert "-edited = 1" in err
     assert (project / "generated/b.py").read_text() == f"{HEADER}\nedited = 1\n"
     code, out, _ = run(capsys, "build")
     assert code == 0
     assert "updated generated/b.py (changes made by hand are overwritten)" in out
     assert "removed generated/c.py" in out
-    assert run(capsys, "check")[0] == 0
+    assert run(capsys, "build", "--check")[0] == 0
+
+
+def test_check_looks_at_the_specs_alone(project: Path, capsys: Output) -> None:
+    assert run(capsys, "check") == (0, "2 specs are fine\n", "")
+    assert not (project / "generated").exists()
+    (project / "specs/b.op").write_text("# first\nso wrong\n")
+    code, out, err = run(capsys, "check")
+    assert (code, out) == (1, "")
+    assert "specs/b.op:2:4: error[OPG123]: this is wrong" in err
 
 
 def test_kept_orphan_is_an_error(project: Path, capsys: Output) -> None:
@@ -147,8 +155,8 @@ def test_build_of_one_spec(project: Path, capsys: Output) -> None:
     (project / "specs/b.op").write_text(SPEC + "# more\n")
     code, out, _ = run(capsys, "build", "specs/a.op")
     assert (code, out.splitlines()[0]) == (0, "updated generated/a.py")
-    assert run(capsys, "check", "specs/a.op")[0] == 0
-    code, _, err = run(capsys, "check")
+    assert run(capsys, "build", "--check", "specs/a.op")[0] == 0
+    code, _, err = run(capsys, "build", "--check")
     assert code == 1
     assert "generated/b.py" in err
     assert "generated/a.py" not in err
@@ -364,7 +372,8 @@ def test_json_of_a_mistake(project: Path, capsys: Output) -> None:
 @pytest.mark.parametrize(
     ("arguments", "code", "diagnostic"),
     [
-        (["check", "specs/a.op"], 1, "OPG914"),
+        (["build", "--check", "specs/a.op"], 1, "OPG914"),
+        (["check", "nowhere.op"], 1, "OPG902"),
         (["build", "nowhere.op"], 1, "OPG902"),
         (["build", "--oops"], 1, "OPG900"),
         (["build", "--target", "sm_1"], 1, "OPG900"),

@@ -128,7 +128,7 @@ def test_sixteen_builds_of_the_same_spec_at_once(project: Path) -> None:
     quiet = subprocess.DEVNULL
     processes = [subprocess.Popen(command, cwd=project, env=environment, stdout=quiet) for _ in range(16)]
     assert [process.wait() for process in processes] == [0] * 16
-    done = python(project, "-m", "opgen", "check", "specs/swish.op")
+    done = python(project, "-m", "opgen", "build", "--check", "specs/swish.op")
     assert done.returncode == 0, done.stderr
 
 
