@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import functools
+import inspect
 from collections.abc import Callable
 from typing import Any
 
@@ -18,7 +19,7 @@ PACKAGE = (__package__ or "opgen").replace(".", "_")
 
 def call_operator(entry: Declared, values: Arguments) -> tuple[torch.Tensor, ...]:
     """The results of the registered operator for checked arguments by name."""
-    registered = getattr(getattr(torch.ops, PACKAGE), entry.operator.name).default
+    registered = getattr(getattr(torch.ops, PACKAGE), entry.operator.registered).default
     arguments: list[Any] = []
     scalars = {spec.name: spec for spec in entry.operator.scalars if not spec.const}
     for name in entry.parameters:
@@ -74,13 +75,24 @@ def register(entry: Declared) -> Callable[[Callable[..., Any]], Callable[..., An
 
     def decorate(function: Callable[..., Any]) -> Callable[..., Any]:
         op = entry.operator
-        mutated = tuple(spec.name for spec in op.inputs if spec.written)
-        registered = torch.library.triton_op(f"{PACKAGE}::{op.name}", function, mutates_args=mutated)
+        mutated = _mutated(entry, function)
+        name = f"{PACKAGE}::{op.registered}"
+        registered = torch.library.triton_op(name, function, mutates_args=mutated)
         if not mutated:
             registered.register_autograd(functools.partial(_backward, op.name), setup_context=_save)
         return function
 
     return decorate
+
+
+def _mutated(entry: Declared, function: Callable[..., Any]) -> tuple[str, ...]:
+    """The parameters of a registered function that it updates in place; a scalar has two."""
+    op = entry.operator
+    scalars = {spec.name for spec in op.scalars if not spec.const}
+    written = {spec.name for spec in op.inputs if spec.written}
+    doubled = [name for name in entry.parameters for _ in range(2 if name in scalars else 1)]
+    names = inspect.signature(function).parameters
+    return tuple(own for own, name in zip(names, doubled, strict=True) if name in written)
 
 
 def _save(ctx: Any, inputs: tuple[Any, ...], output: Any) -> None:
@@ -94,7 +106,7 @@ def _backward(op: str, ctx: Any, *grads: Any) -> Any:
     )
 
 
-@torch.library.custom_op(f"{PACKAGE}::no_gradient", mutates_args=())
+@torch.library.custom_op(f"{PACKAGE}_runtime::no_gradient", mutates_args=())
 def _no_gradient(like: torch.Tensor, op: str) -> torch.Tensor:
     raise RuntimeError(f"{op}: this op has no backward; call it under torch.no_grad() or detach its inputs")
 

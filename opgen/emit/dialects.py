@@ -84,7 +84,7 @@ def _triton_cast(text: Text, source: DType, element: Element) -> Text:
 
 
 def _triton_lone_condition(text: Text) -> Text:
-    """The interpreter forgets that a comparison of scalars is a bool, and broadcasts it as a number; a choice is one."""
+    """As a choice: the interpreter forgets that a comparison of scalars is a bool, and broadcasts it as a number."""
     return Text(f"tl.where({text.code}, True, False)")
 
 

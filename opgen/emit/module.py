@@ -17,7 +17,7 @@ from opgen.emit.dialects import number_text
 from opgen.emit.documentation import function_doc, module_doc
 from opgen.emit.kernel_names import LaunchNames
 from opgen.emit.kernels import kernel_context
-from opgen.emit.names import DEVICE_FUNCTIONS, MODULE_NAMES, Names
+from opgen.emit.names import DEVICE_FUNCTIONS, MODULE_NAMES, Names, ascii_name
 from opgen.emit.reference import is_variant, reference_lines
 from opgen.emit.tables import configs, declaration, quoted, read_across, walk
 from opgen.ir.nodes import Op, Param, ScalarParam, TensorParam
@@ -176,14 +176,14 @@ def _operator(op: Op, name: str) -> OperatorContext:
     parameters: list[str] = []
     arguments: list[str] = []
     for param in op.params:
-        own = local.fresh(param.name)
+        own = local.fresh(ascii_name(param.name))
         arguments.append(own)
         if isinstance(param, TensorParam):
             parameters.append(f"{own}: {_OPTIONAL_TENSOR if param.optional else 'torch.Tensor'}")
             continue
         parameters.append(f"{own}: {_number(param)}")
         if not param.const:
-            tensor = local.fresh(f"{param.name}_tensor")
+            tensor = local.fresh(f"{own}_tensor")
             parameters.append(f"{tensor}: {_OPTIONAL_TENSOR}")
             arguments.append(tensor)
     returns = _tensors(len(op.results)) if op.results else "None"

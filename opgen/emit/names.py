@@ -29,6 +29,16 @@ RESERVED = frozenset(
 )
 
 
+def type_name(variable: str) -> str:
+    """A type variable's name in code."""
+    return f"{variable}_" if variable in RESERVED else variable
+
+
+def ascii_name(name: str) -> str:
+    """A name for where PyTorch takes ASCII alone."""
+    return name.encode("ascii", "backslashreplace").decode().replace("\\", "_")
+
+
 class Names:
     """Hands out names that differ from all taken before; a taken one gets underscores behind it."""
 

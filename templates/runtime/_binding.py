@@ -23,6 +23,8 @@ DTYPES = {
     "u4": torch.uint8,
     "bool": torch.bool,
 }
+#: Attributes of PyTorch's namespaces, which no operator may have as its name there; nor may it leave ASCII.
+_TAKEN = frozenset({*dir(torch._ops._OpNamespace("")), *dir(torch._ops._OpNamespace)})
 _INTEGER_RANGES = {"i64": 2**63, "i32": 2**31, "i16": 2**15, "i8": 2**7}
 
 
@@ -103,7 +105,10 @@ class Requirement:
 
 @dataclass(frozen=True)
 class Operator:
-    """What an op declares about its arguments; `variables` maps a type variable to its types."""
+    """What an op declares about its arguments; `variables` maps a type variable to its types.
+
+    `registered` is its name among PyTorch's operators.
+    """
 
     name: str
     inputs: tuple[Tensor, ...]
@@ -111,6 +116,12 @@ class Operator:
     scalars: tuple[Scalar, ...] = ()
     variables: Mapping[str, tuple[torch.dtype, ...]] = field(default_factory=dict)
     requirements: tuple[Requirement, ...] = ()
+    registered: str = field(init=False, repr=False)
+
+    def __post_init__(self) -> None:
+        name = self.name.encode("ascii", "backslashreplace").decode().replace("\\", "_")
+        free = name == self.name and name not in _TAKEN
+        object.__setattr__(self, "registered", name if free else f"op_{name}")
 
     def types(self, tensor: Tensor) -> tuple[torch.dtype, ...]:
         """The element types that a tensor may have."""
