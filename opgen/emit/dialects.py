@@ -73,7 +73,7 @@ def _triton_cast(text: Text, source: DType, element: Element) -> Text:
     if target.is_bool:
         return text if source.is_bool else Text(f"{text.within(1)} != 0", 0)
     if target.is_float:
-        name = element.variable if is_generic(element) else f"tl.{target.triton}"
+        name = type_name(element.variable) if is_generic(element) else f"tl.{target.triton}"
         value = text if source.is_float else Text(f"{text.within(ATOM)}.to(tl.{target.compute_triton})")
         return Text(f"round_to({value.code}, {name})")
     if source.is_float:
@@ -115,7 +115,7 @@ def _torch_convert(text: Text, source: DType, target: DType) -> Text:
 
 def _torch_cast(text: Text, _source: DType, element: Element) -> Text:
     target = element.dtype
-    name = element.variable or f"torch.{target.torch}"
+    name = type_name(element.variable) or f"torch.{target.torch}"
     rounded = f"rt.eager.cast({text.code}, {name})"
     if target.is_compute and not element.variable:
         return Text(rounded)

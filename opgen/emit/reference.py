@@ -59,7 +59,7 @@ def reference_lines(op: Op, variant: int, names: dict[str, str], operator: str) 
     op = specialised(op, variant)
     graph = op.variants[variant].graph
     space = whole_space(op)
-    local = Names(RESERVED | _LOCALS | set(names.values()) | {variable.name for variable in op.variables})
+    local = Names(RESERVED | _LOCALS | set(names.values()) | {type_name(variable.name) for variable in op.variables})
     printer = Printer(graph, TORCH, local, _Leaves(op, names, space).text)
     stored = printer.body()
     body = [*_prologue(op, graph, names, space), *printer.lines]
@@ -85,8 +85,8 @@ def _bindings(op: Op, names: dict[str, str], operator: str, lines: list[str]) ->
         owner = next(
             (one for one in op.tensors if one.element.variable == variable.name and not one.optional), None
         )
-        if owner is not None and _mentions(code, variable.name):
-            result.append(f"{variable.name} = {names[owner.name]}.dtype")
+        if owner is not None and _mentions(code, type_name(variable.name)):
+            result.append(f"{type_name(variable.name)} = {names[owner.name]}.dtype")
     return result
 
 
@@ -205,7 +205,7 @@ def _finished(op: Op, graph: Graph, target: str, ref: Ref, text: str, space: tup
     elif is_loaded_as_computed(element) and graph.values[ref].type.dtype == element.dtype:
         stored = text
     else:
-        stored = f"{atom}.to({element.variable or f'torch.{element.dtype.torch}'})"
+        stored = f"{atom}.to({type_name(element.variable) or f'torch.{element.dtype.torch}'})"
     if item.dims == space and _fills(op, graph, ref, space) and not _is_plain(graph, ref):
         return stored
     return f"rt.eager.finish({stored}, {texts(space)}, {texts(item.dims)}, bound)"
