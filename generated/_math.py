@@ -41,8 +41,8 @@ def exp(x):
     if x.dtype == tl.float64 or INTERPRETED:
         return tl.exp(x)
     else:
-        estimate, lost = exp_estimate(x)
-        return estimate * lost + estimate
+        estimate, correction = exp_estimate(x)
+        return estimate * correction
 
 
 @triton.jit
@@ -162,14 +162,10 @@ def sigmoid(x):
     elif INTERPRETED:
         return 1.0 / (1.0 + tl.exp(-x))
     else:
-        # e^-|x| over 1 + e^-|x|, or 1 over it, so that no error is magnified where the result is small; what the sum
-        # loses goes into the reciprocal.
-        estimate, lost = exp_estimate(-tl.abs(x))
-        power = estimate * lost + estimate
-        total = power + 1.0
-        y, missing = reciprocal_estimate(total)
-        missing -= (power - (total - 1.0)) * y
-        return tl.where(x < 0.0, power, 1.0) * (y * missing + y)
+        estimate, correction = exp_estimate(-x)
+        y, lost = reciprocal_estimate(estimate * correction + 1.0)
+        # `lost` is NaN where the sum is infinite; the maximum then takes its other operand, and y stays 0.
+        return y * tl.maximum(lost, -0.5) + y
 
 
 @triton.jit

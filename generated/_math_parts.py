@@ -75,7 +75,7 @@ def reciprocal(d):
 
 @triton.jit
 def exp_estimate(x):
-    """e and c with e^x = e + e c, for float32 x: the hardware's 2^t, and what the rounding of t = x
+    """e and c with e^x = e c, for float32 x: the hardware's 2^t, and what the rounding of t = x
     log2(e) lost.
 
     c is exact only where a multiply-add is fused. t stays below 128, to which it may round up where
@@ -85,7 +85,7 @@ def exp_estimate(x):
     t = at_most(x * 1.4426950408889634, 127.99999237060547)
     lost = tl.fma(t, -0.6931471824645996, x)
     lost = tl.fma(t, 1.904654299957768e-09, lost)
-    return tl.exp2(t), tl.maximum(lost, -0.5)
+    return tl.exp2(t), tl.maximum(lost, -0.5) + 1.0
 
 
 @triton.jit

@@ -8,6 +8,7 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Any
 
 import torch
@@ -26,7 +27,9 @@ from ._memory import (
     aligned_transposed,
     gapped,
     gapped_at,
+    paged,
 )
+from ._random import rand
 
 SMALL = rt.Config(block=64, warps=4, tile=(2, 32), turned=(16, 16))
 """Blocks so small that a tensor of a few hundred elements has several, the last ones partial."""
@@ -62,7 +65,7 @@ class Maker:
     of numbers.
     """
 
-    def __init__(self, case: Case, inner: int = 11) -> None:
+    def __init__(self, case: Case, inner: tuple[int, ...] = (11, 16)) -> None:
         self._case = case
         self._inner = inner
         self._number = 0
@@ -87,7 +90,7 @@ class Maker:
         named = [dim.name for dim in case.space]
         padded = (1,) * (len(named) - len(shape)) + shape
         leading = padded[: len(padded) - len(named)] if case.has_leading else ()
-        wanted = {name: self._inner for name in case.names}
+        wanted = dict(zip(case.names, itertools.cycle(self._rotated(self._inner))))
         wanted |= dict(zip(named, padded[len(padded) - len(named) :]))
         sizes = case.fitted(wanted, consts)
         if sizes is None:
@@ -103,6 +106,10 @@ class Maker:
             seed=number,
             **more,
         )
+
+    def _rotated(self, items: tuple[int, ...]) -> tuple[int, ...]:
+        place = self._number % len(items)
+        return items[place:] + items[:place]
 
     def _as_tensors(self, number: int) -> Iterator[str]:
         for place, scalar in enumerate(self._case.scalars):
@@ -133,12 +140,27 @@ def block_calls(case: Case) -> Iterator[Call]:
     maker = Maker(case)
     for size in (1, SMALL.block - 1, SMALL.block, SMALL.block + 1, 200):
         yield from maker.call((size,), {})
+        if case.space and case.has_leading:  # dense also where the last dims have one element
+            yield from maker.call((size, *(1 for _ in case.space)), {})
     rows, columns = SMALL.tile
     tiles = itertools.product(
         (1, rows + 1, 2 * rows), (1, columns - 1, columns, columns + 1, 3 * columns + 1)
     )
     for shape in tiles:
         yield from maker.call(shape, everywhere(case, gapped))
+    yield from tie_calls(case)
+
+
+def tie_calls(case: Case) -> Iterator[Call]:
+    """Calls in which the first random number equals every scalar that may be compared with it."""
+    for call in Maker(case).call((70,), {}):
+        for name in case.seeds:
+            first = float(rand((1,), int(call.numbers[name])).value)
+            floats = [
+                one.name for one in case.scalars if one.type in ("f32", "f64") and not one.const
+            ]
+            numbers = {**call.numbers, **dict.fromkeys(floats, first)}
+            yield replace(call, numbers=numbers, special=0.0)
 
 
 def layout_calls(case: Case) -> Iterator[Call]:
@@ -152,6 +174,20 @@ def layout_calls(case: Case) -> Iterator[Call]:
         for name in names:
             if name in combined and len(names) > 1:
                 yield from maker.call(next(shapes), {name: layout}, offsets={name: 1})
+    rows = (200, *(1 for _ in case.space)) if case.has_leading else (200,)
+    for name in names:
+        yield from maker.call(rows, {name: paged})
+    yield from broadcast_calls(case, maker)
+
+
+def broadcast_calls(case: Case, maker: Maker) -> Iterator[Call]:
+    """Each tensor of leading dims without the first, or with one element along each."""
+    for spec in case.tensors:
+        if spec.has_leading and not spec.updated:
+            shape = (3, 4, *(5 for _ in case.space))
+            yield from maker.call(shape, {}, fewer={spec.name: 1})
+            for place in range(2):
+                yield from maker.call(shape, {}, ones={spec.name: frozenset({place})})
 
 
 def rank_calls(case: Case) -> Iterator[Call]:

@@ -8,6 +8,7 @@ from torch import Tensor
 
 from ._integers import wrap
 from ._intervals import F64
+from ._origin import positions
 from ._values import Value, certain, literal
 
 
@@ -37,7 +38,7 @@ def scalar(number: bool | int | float, kind: str, device: torch.device | None = 
 
 def index(size: int, device: torch.device | None = None) -> Value:
     """The positions along a dim: `i64 [size]`."""
-    return certain(torch.arange(size, device=device), "i64")
+    return certain(positions(size, device), "i64")
 
 
 def align(x: Value, dims: str, onto: str) -> Value:

@@ -13,6 +13,7 @@ import torch
 from torch import Tensor
 
 from ._intervals import F64, nearest
+from ._origin import positions
 from ._values import Value, certain
 
 _WORD = 2**32 - 1
@@ -24,7 +25,7 @@ _SCALE = 4.6566127342e-10  # just below 2^-31, so that no word gives 1
 
 def rand(sizes: tuple[int, ...], seed: int, device: torch.device | None = None) -> Value:
     """Uniform numbers in [0, 1): `f32 [*sizes]`, exact; `seed` is taken modulo 2^64."""
-    position = torch.arange(math.prod(sizes), device=device)
+    position = positions(math.prod(sizes), device)
     word = _first_word(position, seed % 2**64)
     signed = torch.where(word > _WORD >> 1, word - (_WORD + 1), word)
     magnitude = torch.where(signed < 0, -signed - 1, signed)

@@ -5,16 +5,17 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import torch
 from torch import Tensor
 
+from .. import _runtime as rt
 from ._call import compare, evaluate
 from ._cases import Call, Case, make_arguments
 from ._check import Report
-from ._drawing import Maker, everywhere
+from ._drawing import Maker, broadcast_calls, everywhere, tie_calls
 from ._functions import cast
 from ._leaves import exact
 from ._memory import gapped, swapped
@@ -31,16 +32,21 @@ _NOISE = 1e-12
 def check_reference(case: Case) -> None:
     """The eager reference, which CPU tensors take, gives what the oracle allows."""
     report = Report(f"{case.name}, eager reference")
+    for call in (*_calls(case), *tie_calls(case)):
+        arguments = make_arguments(case, call, CPU)
+        expected = evaluate(case, arguments)
+        found = case.entry.reference(*(arguments.given[spec.name] for spec in case.parameters))
+        found = found if isinstance(found, tuple) else (found,)
+        for spec, result in zip(case.targets, found):
+            compare(case, call, spec, result, expected[spec.name], report)
+    report.settle()
+
+
+def _calls(case: Case) -> Iterator[Call]:
     maker = Maker(case)
     for shape in _SHAPES * 2:
-        for call in maker.call(shape, everywhere(case, swapped if len(shape) > 2 else gapped)):
-            arguments = make_arguments(case, call, CPU)
-            expected = evaluate(case, arguments)
-            found = case.entry.reference(*(arguments.given[spec.name] for spec in case.parameters))
-            found = found if isinstance(found, tuple) else (found,)
-            for spec, result in zip(case.targets, found):
-                compare(case, call, spec, result, expected[spec.name], report)
-    report.settle()
+        yield from maker.call(shape, everywhere(case, swapped if len(shape) > 2 else gapped))
+    yield from broadcast_calls(case, maker)
 
 
 def check_independent(case: Case, independent: Callable[..., Any]) -> None:
@@ -56,8 +62,8 @@ def check_independent(case: Case, independent: Callable[..., Any]) -> None:
             arguments = make_arguments(case, call, CPU)
             expected = evaluate(case, arguments)
             given = [
-                value.to(torch.float64) if _is_float(value) else value
-                for value in arguments.values(case)
+                _as_read(spec, value)
+                for spec, value in zip(case.parameters, arguments.values(case), strict=True)
             ]
             found = independent(*given)
             found = found if isinstance(found, tuple) else (found,)
@@ -91,8 +97,11 @@ def _widened(case: Case, value: Value, noise: float) -> Value:
     return dataclasses.replace(value, lo=value.lo - room, hi=value.hi + room)
 
 
-def _is_float(value: object) -> bool:
-    return isinstance(value, Tensor) and value.is_floating_point()
+def _as_read(spec: Any, value: Any) -> Any:
+    """A value as kernels read it, in f64: a float scalar is rounded to its declared type."""
+    if isinstance(value, Tensor):
+        return value.to(torch.float64) if value.is_floating_point() else value
+    return torch.tensor(value, dtype=rt.DTYPES[spec.type]).item() if isinstance(value, float) else value
 
 
 def _largest(value: object) -> float:

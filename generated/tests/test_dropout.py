@@ -30,7 +30,7 @@ CASE = harness.Case(
     ),
     results=(harness.TensorSpec("y", "T", "..."),),
     types={"T": (torch.float16, torch.bfloat16, torch.float32)},
-    positional=True,
+    seeds=("seed",),
 )
 
 

@@ -52,7 +52,6 @@ CASE = harness.Case(
     ),
     results=(harness.TensorSpec("y", "T", "... D"),),
     types={"T": (torch.float16, torch.bfloat16, torch.float32)},
-    positional=True,
 )
 
 

@@ -52,7 +52,7 @@ CASE = harness.Case(
         "E": (torch.float32, torch.float16, torch.bfloat16),
     },
     requires=(lambda given: ((given["D"] % 2) == 0),),
-    positional=True,
+    whole=True,
 )
 
 

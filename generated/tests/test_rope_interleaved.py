@@ -45,7 +45,7 @@ CASE = harness.Case(
         "T": (torch.float16, torch.bfloat16, torch.float32),
         "E": (torch.float32, torch.float16, torch.bfloat16),
     },
-    positional=True,
+    whole=True,
 )
 
 

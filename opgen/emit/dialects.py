@@ -12,6 +12,7 @@ from fractions import Fraction
 
 from opgen.dtypes import DType
 from opgen.emit.exprs import ATOM, UNARY, Dialect, Text
+from opgen.emit.names import type_name
 from opgen.emit.variants import is_generic
 from opgen.ir.nodes import Element, Number
 

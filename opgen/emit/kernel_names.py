@@ -6,18 +6,14 @@ import re
 from collections.abc import Collection
 from dataclasses import dataclass, field
 
-from opgen.emit.names import RESERVED, Names
+from opgen.emit.names import KERNEL_NAMES, RESERVED, Names, type_name
 from opgen.emit.variants import is_generic
 from opgen.ir.nodes import Cast, Const, Dim, Gather, Op, Read, Scalar, ScalarParam, Store, TensorParam, Value
 from opgen.ir.passes.partition import Part
 from opgen.plan.model import Access, ElementwisePlan
 
-SPACE = ("n_rows", "n_cols", "n1", "n2", "n3", "n4", "n5")
 STRIDES = 7
-KERNEL_NAMES = frozenset(
-    {*SPACE, "numel", "program", "at", "mask", "rows", "cols", "inside", "row_mask", "col_mask"}
-    | {"WIDE", "BLOCK", "RANK", "UNIT", "ROWS", "COLUMNS"}
-)
+_ENDINGS = ("_at", "_layout", *(f"_s{place}" for place in range(STRIDES)))
 
 
 @dataclass(frozen=True)
@@ -94,7 +90,8 @@ def find_used(
     for access in kernel.plan.accesses:
         _name_access(kernel, access)
     for variable in _types_cast_to(values):
-        kernel.formula[f"{variable}: tl.constexpr"] = f"{_pointer_of_type(kernel, variable)}.dtype.element_ty"
+        parameter = f"{type_name(variable)}: tl.constexpr"
+        kernel.formula[parameter] = f"{_pointer_of_type(kernel, variable)}.dtype.element_ty"
     return Used(
         tensors,
         [scalar.name for scalar in kernel.op.scalars if scalar.name in names],
@@ -106,11 +103,11 @@ def _name_access(kernel: Kernel, access: Access) -> None:
     """Names the strides and the offsets of an access; a position is its own offset."""
     if access.tensor is None:
         stem = "index_" + "_".join(dim_words(dim) for dim in access.dims)
-        kernel.stems[access] = kernel.offsets[access] = kernel.names.fresh(stem)
+        kernel.stems[access] = kernel.offsets[access] = kernel.names.stem(stem, ("", *_ENDINGS))
         return
     stem = f"{access.tensor}_base" if access.gathered else access.tensor
-    kernel.offsets[access] = kernel.names.fresh(f"{stem}_at")
-    kernel.stems[access] = kernel.offsets[access].replace("_at", "")
+    kernel.stems[access] = kernel.names.stem(stem, _ENDINGS)
+    kernel.offsets[access] = f"{kernel.stems[access]}_at"
 
 
 def _pointer_of_type(kernel: Kernel, variable: str) -> str:

@@ -11,8 +11,6 @@ from opgen.emit.exprs import Printer
 from opgen.emit.kernel_leaves import Leaves
 from opgen.emit.kernel_memory import dense_positions, load_lines, offset_lines, store_lines
 from opgen.emit.kernel_names import (
-    KERNEL_NAMES,
-    SPACE,
     STRIDES,
     Kernel,
     LaunchNames,
@@ -21,7 +19,7 @@ from opgen.emit.kernel_names import (
     layout_names,
     result_names,
 )
-from opgen.emit.names import RESERVED, Names
+from opgen.emit.names import KERNEL_NAMES, RESERVED, SPACE, Names, type_name
 from opgen.emit.variants import is_f8, specialised
 from opgen.ir.nodes import Op, Store
 from opgen.plan.model import ElementwisePlan
@@ -52,7 +50,8 @@ def kernel_context(
     """The words of one kernel of one variant; `stem` begins the names of its functions."""
     part = plan.parts[variant]
     op = specialised(op, variant)
-    kernel = Kernel(op, plan, part, Names(RESERVED | KERNEL_NAMES))
+    taken = RESERVED | KERNEL_NAMES | {type_name(variable.name) for variable in op.variables}
+    kernel = Kernel(op, plan, part, Names(taken))
     used = find_used(kernel, part.graph.values, part.graph.stores, launch.old)
     printer = Printer(part.graph, TRITON, kernel.names, Leaves(kernel, launch).text)
     returned = ", ".join(printer.body())

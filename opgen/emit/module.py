@@ -17,7 +17,7 @@ from opgen.emit.dialects import number_text
 from opgen.emit.documentation import function_doc, module_doc
 from opgen.emit.kernel_names import LaunchNames
 from opgen.emit.kernels import kernel_context
-from opgen.emit.names import DEVICE_FUNCTIONS, MODULE_NAMES, Names, ascii_name
+from opgen.emit.names import DEVICE_FUNCTIONS, MODULE_NAMES, Names, ascii_name, type_name
 from opgen.emit.reference import is_variant, reference_lines
 from opgen.emit.tables import configs, declaration, quoted, read_across, walk
 from opgen.ir.nodes import Op, Param, ScalarParam, TensorParam

@@ -29,9 +29,22 @@ RESERVED = frozenset(
 )
 
 
-def type_name(variable: str) -> str:
-    """A type variable's name in code."""
-    return f"{variable}_" if variable in RESERVED else variable
+#: The sizes of the space that a strided kernel walks.
+SPACE = ("n_rows", "n_cols", "n1", "n2", "n3", "n4", "n5")
+#: Names that every kernel has.
+KERNEL_NAMES = frozenset(
+    {*SPACE, "numel", "program", "at", "mask", "rows", "cols", "inside", "row_mask", "col_mask"}
+    | {"WIDE", "BLOCK", "RANK", "UNIT", "ROWS", "COLUMNS"}
+)
+#: Names that references give to what they work with.
+REFERENCE_NAMES = frozenset({"device", "bound"})
+
+
+def type_name(variable: str | None) -> str:
+    """A type variable's name in code; empty for none."""
+    if variable is None:
+        return ""
+    return f"{variable}_" if variable in RESERVED | KERNEL_NAMES | REFERENCE_NAMES else variable
 
 
 def ascii_name(name: str) -> str:
@@ -52,6 +65,14 @@ class Names:
             name += "_"
         self._taken.add(name)
         return name
+
+    def stem(self, wanted: str, endings: Iterable[str]) -> str:
+        """`wanted`, with underscores behind it where it is taken with one of the endings; takes it with all of them."""
+        stem = wanted
+        while any(stem + ending in self._taken for ending in endings):
+            stem += "_"
+        self._taken |= {stem + ending for ending in endings}
+        return stem
 
     def numbered(self, stem: str) -> str:
         """The first of `stem0`, `stem1`, … that is free."""

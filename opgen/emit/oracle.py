@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, replace
 from opgen.dtypes import DTYPES, DType
 from opgen.emit.dialects import number_text
 from opgen.emit.exprs import ATOM, Dialect, Printer, Text
-from opgen.emit.names import RESERVED, Names
+from opgen.emit.names import RESERVED, Names, type_name
 from opgen.emit.reference import is_aligned, is_variant, whole_space
 from opgen.emit.variants import specialised
 from opgen.ir.nodes import (
@@ -58,7 +58,7 @@ def oracle_text(op: Op) -> OracleText:
     The function takes tensors (or None) and numbers, and returns a value for each result, then for each tensor that is
     updated in place.
     """
-    taken = RESERVED | EXPORTS | {"leading", *(variable.name for variable in op.variables)}
+    taken = RESERVED | EXPORTS | {"leading", *(type_name(variable.name) for variable in op.variables)}
     local = Names(taken)
     names = {param.name: local.fresh(param.name) for param in op.params}
     bodies: dict[tuple[str, ...], Variant] = {}  # with what they serve
@@ -86,7 +86,7 @@ def _convert(text: Text, _source: DType, _target: DType) -> Text:
 
 
 def _cast(text: Text, _source: DType, element: Element) -> Text:
-    return Text(f"cast({text.code}, {element.variable or f'torch.{element.dtype.torch}'})")
+    return Text(f"cast({text.code}, {type_name(element.variable) or f'torch.{element.dtype.torch}'})")
 
 
 ORACLE = Dialect(
@@ -133,9 +133,9 @@ class _Body:
         words = set(re.findall(r"\w+", "\n".join(body)))
         lines = []
         for variable in self.op.variables:
-            if variable.name in words:
+            if type_name(variable.name) in words:
                 owner = next(one for one in self._required() if one.element.variable == variable.name)
-                lines.append(f"{variable.name} = {self.names[owner.name]}.dtype")
+                lines.append(f"{type_name(variable.name)} = {self.names[owner.name]}.dtype")
         return lines
 
     def _required(self) -> list[TensorParam]:

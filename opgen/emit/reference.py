@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from opgen.dtypes import DTYPES
 from opgen.emit.dialects import TORCH, number_text
 from opgen.emit.exprs import Printer, Text
-from opgen.emit.names import RESERVED, Names
+from opgen.emit.names import REFERENCE_NAMES, RESERVED, Names, type_name
 from opgen.emit.variants import is_loaded_as_computed, specialised
 from opgen.ir.dims import find, finer
 from opgen.ir.nodes import (
@@ -31,8 +31,6 @@ from opgen.ir.nodes import (
 )
 from opgen.ir.operands import operands
 from opgen.ir.passes.partition import target_dims
-
-_LOCALS = frozenset({"device", "bound"})
 
 
 def whole_space(op: Op) -> tuple[Dim, ...]:
@@ -59,7 +57,8 @@ def reference_lines(op: Op, variant: int, names: dict[str, str], operator: str) 
     op = specialised(op, variant)
     graph = op.variants[variant].graph
     space = whole_space(op)
-    local = Names(RESERVED | _LOCALS | set(names.values()) | {type_name(variable.name) for variable in op.variables})
+    types = {type_name(variable.name) for variable in op.variables}
+    local = Names(RESERVED | REFERENCE_NAMES | set(names.values()) | types)
     printer = Printer(graph, TORCH, local, _Leaves(op, names, space).text)
     stored = printer.body()
     body = [*_prologue(op, graph, names, space), *printer.lines]

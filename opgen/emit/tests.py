@@ -15,14 +15,15 @@ from opgen.ir.nodes import (
     Element,
     Gather,
     Graph,
-    Index,
     Node,
     Op,
     Param,
     Random,
     Ref,
     Result,
+    Scalar,
     ScalarParam,
+    Size,
     Store,
     TensorParam,
 )
@@ -87,8 +88,11 @@ def _options(op: Op) -> list[str]:
     if op.tests.tolerances:
         allowed = ", ".join(f"torch.{dtype.torch}: {value}" for dtype, value in op.tests.tolerances)
         options.append(f"tolerance={{{allowed}}}")
-    if any(isinstance(node, Index | Random | Gather) for node in _nodes(op)):
-        options.append("positional=True")
+    if _needs_whole(op):
+        options.append("whole=True")
+    seeds = _seeds(op)
+    if seeds:
+        options.append(f"seeds=({''.join(f'{quoted(name)}, ' for name in seeds)})")
     rounding = _inner_roundings(op)
     if rounding:
         narrowest = min(rounding, key=lambda dtype: dtype.significand)
@@ -98,6 +102,24 @@ def _options(op: Op) -> list[str]:
 
 def _nodes(op: Op) -> list[Node]:
     return [value.node for variant in op.variants for value in variant.graph.values]
+
+
+def _needs_whole(op: Op) -> bool:
+    """Whether a value depends on sizes, or on elements elsewhere in the space of a target."""
+    space = {dim for dims in target_dims(op).values() for dim in dims}
+    gathered = {dim for node in _nodes(op) if isinstance(node, Gather) for dim, _ in node.coordinates}
+    return bool(gathered & space) or any(isinstance(node, Size) for node in _nodes(op))
+
+
+def _seeds(op: Op) -> list[str]:
+    """The scalars that are keys of random numbers as they are."""
+    names = set()
+    for variant in op.variants:
+        for value in variant.graph.values:
+            if isinstance(value.node, Random):
+                seed = variant.graph.values[value.node.seed].node
+                names |= {seed.param} if isinstance(seed, Scalar) else set()
+    return sorted(names)
 
 
 def _inner_roundings(op: Op) -> list[DType]:

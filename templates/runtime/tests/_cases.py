@@ -84,7 +84,9 @@ class Case:
     `oracle` takes tensors (or None) and numbers in the order of `parameters`, and gives a value for
     each result, then for each tensor that is updated in place. `tolerance` widens the bounds of
     results of a type, by that much of 1 + |value|. `requires` are the conditions on sizes and
-    consts.
+    consts. `whole` says that a value depends on sizes, or on elements elsewhere in the space;
+    `seeds` are the scalars that random numbers are keyed with. `rounds_to` is the narrowest type
+    that the formula rounds to before its end.
     """
 
     entry: Any
@@ -97,7 +99,8 @@ class Case:
     sizes: Mapping[str, tuple[int, int]] = field(default_factory=dict)
     requires: tuple[Callable[[Mapping[str, Any]], bool], ...] = ()
     tolerance: Mapping[torch.dtype, float] = field(default_factory=dict)
-    positional: bool = False
+    whole: bool = False
+    seeds: tuple[str, ...] = ()
     rounds_to: torch.dtype | None = None
 
     @property

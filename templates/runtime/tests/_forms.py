@@ -54,8 +54,9 @@ def check_results(case: Case) -> None:
         for call in maker.call(shape, {}, config=None):
             check_call(case, call)
             _check_fresh(case, call)
-    for call in maker.call((5, 33), {}):
-        _check_in_place(case, call)
+    for shape in ((5, 33), (11, 33), (11, 33)):  # a gathered table may have the result's shape, too
+        for call in maker.call(shape, {}):
+            _check_in_place(case, replace(call, left_out=frozenset()))
     _check_refusals(case)
 
 

@@ -92,7 +92,8 @@ def gapped_at(place: int) -> Layout:
     def layout(shape: Shape) -> Shape:
         last, *order = _last_first(shape) or [0]
         order.insert(place, last)
-        return strides_in_order(shape, order[: len(shape)], room=1)
+        step = 1 if place == 0 else 2  # a dim of unit stride would be taken out of its place
+        return strides_in_order(shape, order[: len(shape)], room=1, step=step)
 
     layout.__name__ = f"gapped_at_{place}"
     return layout
@@ -112,6 +113,13 @@ def aligned_transposed(shape: Shape) -> Shape:
     """The same with the last two dims swapped in memory."""
     order = _last_first(shape)
     return strides_in_order(shape, [*order[1:2], *order[:1], *order[2:]], room=16)
+
+
+def paged(shape: Shape) -> Shape:
+    """Rows that begin at multiples of 16 elements."""
+    *rows, columns = shape or (1,)
+    page = (*rows, -(-columns // 16) * 16)
+    return strides_in_order(page, _last_first(page))[: len(shape)]
 
 
 def aligned_stepped(shape: Shape) -> Shape:
@@ -142,6 +150,7 @@ DISTINCT: tuple[Layout, ...] = (
     aligned,
     aligned_transposed,
     aligned_stepped,
+    paged,
 )
 """Layouts in which no two elements are one: those of outputs."""
 

@@ -6,6 +6,7 @@ import contextlib
 import math
 import mmap
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 
 import pytest
 import torch
@@ -15,11 +16,19 @@ from .. import _runtime as rt
 from ._call import DEVICE, compare, evaluate, needs_kernels, target_shapes, watching
 from ._cases import Call, Case, make_arguments
 from ._drawing import Maker
+from ._origin import only_tail
 
 WIDE = 2**30
 """Elements between two rows; in the third row, an offset passes 2^31."""
 
 _ROWS = 3
+
+_TAIL = 100
+"""Elements that are looked at, at the end of those that are too many."""
+
+_MOST_PROGRAMS = 40
+"""What the interpreter runs of a grid: blocks that hold the tail, however they lie."""
+
 _NORESERVE = 0x4000  # MAP_NORESERVE of Linux, which Python names from 3.13 on
 
 
@@ -33,16 +42,16 @@ def check_wide(case: Case) -> None:
     try:
         for call in _strided_calls(case):
             _check_rows_apart(case, call)
-        if not case.positional:
-            for call in Maker(case).call((100,), {}, types=_narrowest(case)):
-                _check_last_block(case, call)
+        if not case.whole:
+            for call, long in _tail_calls(case):
+                _check_tail(case, call, long)
     except NoMemoryError as reason:
         pytest.skip(str(reason))
 
 
 def _strided_calls(case: Case) -> Iterator[Call]:
     """For each dim of the space but the last, three rows along it."""
-    maker = Maker(case, inner=_ROWS)
+    maker = Maker(case, inner=(_ROWS,))
     rank = max(len(case.space), 2)
     for place in range(rank - 1):
         rows = tuple(_ROWS if dim == place else 1 for dim in range(rank - 1))
@@ -72,27 +81,57 @@ def _check_rows_apart(case: Case, call: Call) -> None:
         compare(case, call, spec, output, expected[spec.name], None)
 
 
-def _check_last_block(case: Case, call: Call) -> None:
-    """A dense call of 2^31 elements more; the interpreter runs the last programs only."""
+def _tail_calls(case: Case) -> Iterator[tuple[Call, str | None]]:
+    """Calls over one long dim: the last of the space (by name), and the leading one (None)."""
+    maker, narrow = Maker(case, inner=(_ROWS,)), _narrowest(case)
+    if case.space:
+        for call in maker.call((_TAIL,), {}, types=narrow, integers=(0, _ROWS - 1)):
+            yield call, case.space[-1].name
+    if case.has_leading:
+        ones = tuple(1 for _ in case.space)
+        for call in maker.call((_TAIL, *ones), {}, types=narrow, integers=(0, _ROWS - 1)):
+            yield call, None
+
+
+def _check_tail(case: Case, call: Call, long: str | None) -> None:
+    """The end of a call with 2^31 more elements along a dim; the interpreter runs the last programs only."""
+    sizes, leading = dict(call.sizes), call.leading
+    if long is None:
+        leading = (2 * WIDE + _TAIL,)
+    else:
+        sizes[long] += 2 * WIDE
+    whole = replace(call, sizes=sizes, leading=leading)
+    if math.prod(target_shapes(case, call)[case.targets[0].name]) != _TAIL:
+        return  # other dims have to have more than one element
+    if not case.accepts(sizes, call.numbers) or not case.divides(sizes):
+        return
     arguments = make_arguments(case, call, DEVICE)
-    kept = call.leading[-1] if not case.space else call.sizes[case.space[-1].name]
-    specs = [spec for spec in case.tensors if spec.name not in call.left_out]
-    sizes = {name: size + 2 * WIDE if size == kept else size for name, size in call.sizes.items()}
-    dense = all(call.shape(spec) == ((kept,) if spec.dims else ()) for spec in specs)
-    if not dense or case.fitted(sizes, call.numbers) != sizes:
-        return  # not one dense walk
-    expected = evaluate(case, arguments)
+    with only_tail(_TAIL, 2 * WIDE):
+        expected = evaluate(case, arguments)
     given = dict(arguments.given)
-    for name, one in arguments.tensors.items():
-        if one is not None and one.tensor.dim():
-            given[name] = _reserved(2 * WIDE + kept, one.tensor.dtype)
-            given[name][-kept:] = one.tensor
-    outputs = [_reserved(2 * WIDE + kept, case.dtype(spec, call.types)) for spec in case.results]
-    with _last_programs(-(-kept // call.config.block)), watching(case, call):
+    for spec in case.tensors:
+        if given[spec.name] is not None and call.shape(spec) != whole.shape(spec):
+            given[spec.name] = _with_tail(whole.shape(spec), given[spec.name])
+    shapes = target_shapes(case, whole)
+    outputs = [
+        _reserved(math.prod(shapes[spec.name]), case.dtype(spec, call.types)).view(
+            shapes[spec.name]
+        )
+        for spec in case.results
+    ]
+    with _last_programs(_MOST_PROGRAMS), watching(case, call):
         case.entry.run(given, tuple(outputs) or None, call.config)
     written = [*outputs, *(given[spec.name] for spec in case.targets[len(case.results) :])]
     for spec, output in zip(case.targets, written):
-        compare(case, call, spec, output[-kept:], expected[spec.name], None)
+        tail = output.view(-1)[-_TAIL:].view(target_shapes(case, call)[spec.name])
+        compare(case, call, spec, tail, expected[spec.name], None)
+
+
+def _with_tail(shape: tuple[int, ...], values: Tensor) -> Tensor:
+    """A contiguous tensor that ends with these values."""
+    tensor = _reserved(math.prod(shape), values.dtype)
+    tensor[-values.numel() :] = values.reshape(-1)
+    return tensor.view(shape)
 
 
 def _last_programs(count: int) -> contextlib.AbstractContextManager[None]:

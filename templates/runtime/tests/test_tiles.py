@@ -104,7 +104,9 @@ def _check_offsets(rank: int, unit: int, layout: int) -> None:
         found = int(result[row, column])
         if found != wanted:
             place = f"row {int(rows[row])} and column {column}"
-            raise Fault(f"rank {rank}, unit {unit}, layout {layout}: {found} at {place}, not {wanted}")
+            raise Fault(
+                f"rank {rank}, unit {unit}, layout {layout}: {found} at {place}, not {wanted}"
+            )
 
 
 def test_offsets() -> None:
