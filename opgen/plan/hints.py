@@ -33,11 +33,12 @@ def hints_for(op: Op, target: Target) -> Hints:
 
 
 def check_hints(targets: tuple[Target, ...], hints: Mapping[str, Hints]) -> None:
-    """Raises `SpecError` at each hint that a target cannot meet, with the figure and the limit."""
+    """Raises `SpecError` at each hint that a target cannot meet, with the figure and the limit of the first."""
     found = Diagnostics()
+    told: set[HintRequest] = set()
     for target in targets:
         asked = hints[target.name]
-        if asked.warps is not None:
+        if asked.warps is not None and asked.warps not in told:
             threads = _first(asked.warps) * target.warp_size
             if threads > target.max_threads:
                 message = (
@@ -45,6 +46,7 @@ def check_hints(targets: tuple[Target, ...], hints: Mapping[str, Hints]) -> None
                     f"which has {target.max_threads} for a program"
                 )
                 found.error("OPG711", message, asked.warps.span)
+                told.add(asked.warps)
         elements = 1
         for _, hint in asked.blocks:
             elements *= _first(hint)
