@@ -45,12 +45,9 @@ class Dim:
 
 def dim(text: str) -> Dim:
     """The dim that a declaration's text stands for."""
-    for sign, place in (("*", 0), ("/", 1)):
-        if f" {sign} " in text:
-            name, _, factor = text.partition(f" {sign} ")
-            factors = (int(factor), 1) if place == 0 else (1, int(factor))
-            return Dim(text, name, *factors)
-    return Dim(text, text, 1, 1)
+    whole, _, over = text.partition(" / ")
+    name, _, times = whole.partition(" * ")
+    return Dim(text, name, int(times or 1), int(over or 1))
 
 
 @dataclass(frozen=True)

@@ -222,7 +222,7 @@ def _atoms(walk: Walk, bound: Bound) -> tuple[_Atom, ...]:
 
 
 def _key(one: Dim) -> str:
-    return one.name if one.times == 1 else one.text
+    return one.name if one.times == 1 else f"{one.name} * {one.times}"
 
 
 def _strides(

@@ -83,8 +83,9 @@ def attempt(name: str, site: Site) -> Result:
         outcome = trial.try_runtime(RUNTIME, RUNTIME_OPS, site)
         return _result(name, site, outcome.kind, outcome.detail, outcome.seconds)
     outcome = trial.try_op(name, site)
-    if outcome.kind == "left" and equivalence.may_be_widening(site) and trial.same_results(name, site):
-        return _result(name, site, "equivalent", equivalence.SAME_RESULTS, outcome.seconds)
+    reason = equivalence.by_results(site)
+    if outcome.kind == "left" and reason is not None and trial.same_results(name, site):
+        return _result(name, site, "equivalent", f"all results are the same: {reason}", outcome.seconds)
     return _result(name, site, outcome.kind, outcome.detail, outcome.seconds)
 
 

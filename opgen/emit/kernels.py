@@ -158,6 +158,8 @@ def _formula_doc(op: Op, stores: tuple[Store, ...]) -> str:
 
 
 def _is_never_dense(op: Op, plan: ElementwisePlan) -> bool:
-    """Whether some tensor holds two elements in a byte, so that no two tensors ever share one layout."""
-    read = {access.tensor for access in plan.accesses}
-    return any(tensor.element.dtype.is_packed and tensor.name in read for tensor in op.tensors)
+    """Whether some tensor is walked two elements to a byte, so that no two tensors ever share one layout."""
+    packed = {tensor.name: tensor.dims[-1] for tensor in op.tensors if tensor.element.dtype.is_packed}
+    return any(
+        access.tensor in packed and packed[access.tensor] not in access.gathered for access in plan.accesses
+    )

@@ -79,6 +79,9 @@ def declare(op: ast.Op, functions: Functions, diagnostics: Diagnostics) -> Signa
     _check_known(signature, head)
     if not op.results and not any(param.kind == "inout" for param in op.params):
         diagnostics.error("OPG310", f"`{op.name.text}` has no result and no `inout` parameter", op.name.span)
+    elif not any(isinstance(param.type, ast.TensorType) and param.default is None for param in op.params):
+        message = f"`{op.name.text}` needs a tensor that cannot be left out: it says on which device to run"
+        diagnostics.error("OPG323", message, op.name.span)
     return signature
 
 
@@ -262,9 +265,14 @@ def _check_packed(head: _Declaration, element: Element, type_: ast.TensorType) -
     if not any(dtype.is_packed for dtype in types):
         return True
     last = type_.dims[-1] if type_.dims else None
-    if last is not None and not (isinstance(last, ast.FixedDim) and last.size % 2):
+    if last is None:
+        why = "this tensor has none"
+    elif isinstance(last, ast.EllipsisDim):
+        why = "it needs a dim of its own behind `...`"
+    elif isinstance(last, ast.FixedDim) and last.size % 2:
+        why = "its size must be even"
+    else:
         return True
-    why = "this tensor has none" if last is None else "its size must be even"
     span = type_.span if last is None else last.span
     head.diagnostics.error("OPG321", f"`{element}` is packed along the last dim, and {why}", span)
     return False

@@ -44,11 +44,8 @@ class Dim:
         return int(self.name) if self.name.isdigit() else None
 
     def __str__(self) -> str:
-        if self.times != 1:
-            return f"{self.name} * {self.times}"
-        if self.over != 1:
-            return f"{self.name} / {self.over}"
-        return self.name
+        times = f" * {self.times}" if self.times != 1 else ""
+        return f"{self.name}{times}" + (f" / {self.over}" if self.over != 1 else "")
 
 
 ELLIPSIS = Dim("...")

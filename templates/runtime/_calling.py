@@ -56,6 +56,7 @@ def run(entry: Declared, arguments: Arguments, out: Any = None, config: Config |
     scalars = {
         spec.name: bind_scalar(op, spec, arguments[spec.name], bound.device) for spec in op.scalars if not spec.const
     }
+    tensors = {name: _resolved(op, name, tensor) for name, tensor in tensors.items()}
     outputs = _outputs(op, bound, out)
     written = [tensors[spec.name] for spec in op.inputs if spec.written] + list(outputs or ())
     if written:
@@ -76,6 +77,18 @@ def run(entry: Declared, arguments: Arguments, out: Any = None, config: Config |
     return _returned(op, tensors, results)
 
 
+def _resolved(op: Operator, name: str, tensor: torch.Tensor | None) -> torch.Tensor | None:
+    """A tensor whose memory holds its values: a view that negates lazily (of a conjugate's imaginary part) is copied.
+
+    Raises `ValueError` for such a view that is updated in place.
+    """
+    if tensor is None or not tensor.is_neg():
+        return tensor
+    if any(spec.written and spec.name == name for spec in op.inputs):
+        raise ValueError(f"{op.name}: `{name}` is updated in place, but is a lazily negated view; copy it first")
+    return tensor.resolve_neg()
+
+
 def _signature(values: tuple[Any, ...]) -> tuple[Any, ...] | None:
     """What the plan of a call depends on, or None for one that needs a closer look: traced, recorded, converted."""
     if (
@@ -89,7 +102,7 @@ def _signature(values: tuple[Any, ...]) -> tuple[Any, ...] | None:
     for value in values:
         kind = type(value)
         if kind is torch.Tensor or kind is torch.nn.Parameter:
-            if grad and value.requires_grad:
+            if (grad and value.requires_grad) or value.is_neg():
                 return None
             key += (value.dtype, value.shape, value.stride(), value.device)
         elif kind is float or value is None:
@@ -106,7 +119,7 @@ def _remember(entry: Declared, signature: tuple[Any, ...], values: tuple[Any, ..
     tensors = {spec.name: arguments[spec.name] for spec in op.inputs}
     consts = {spec.name: arguments[spec.name] for spec in op.scalars if spec.const}
     device = next(tensor.device for tensor in tensors.values() if tensor is not None)
-    if not runs_kernels(device) or any(spec.written for spec in op.inputs):
+    if not runs_kernels(device) or any(spec.written for spec in op.inputs) or (consts and op.requirements):
         return
     for spec in op.scalars:
         if bind_scalar(op, spec, arguments[spec.name], device) is not arguments[spec.name]:

@@ -1,19 +1,28 @@
 """Rules by which a fault cannot change a value, each with its reason.
 
-A rule reads the site, or the syntax tree around it; one of them, for dropped casts, needs the results of calls.
+A rule reads the site and the syntax trees around it. For dropped conversions, the results of calls decide.
 """
 
 from __future__ import annotations
 
 import ast
+import functools
+import re
+from pathlib import Path
 
 from tests.planted.operators import Site, swapped_place
 
 _COMMUTATIVE = (ast.Add, ast.Mult, ast.BitAnd, ast.BitOr, ast.BitXor)
+_RUNTIME = Path(__file__).parents[2] / "templates" / "runtime" / "_tiles.py"
 
-SAME_RESULTS = (
-    "the operations that take the value widen it by themselves: all results are the same bit for bit"
-)
+#: Dropped conversions that may change no value, by a pattern of what was written. The results of many calls, the same
+#: bit for bit, show whether they do not.
+_CONVERSIONS = {
+    r"\.(float32|float64)\)$": "the operations that take the value widen it by themselves",
+    r"^rt\.eager\.scalar\(": "PyTorch takes a number beside a tensor in the tensor's type",
+    r"^(tl\.full\(\[\]|scalar)": "an operand gives its type to a plain number beside it",
+    r"^index_\w+\.to\(tl\.int64\)$": "where 32 bits are too few for a position, the tile has 64 already",
+}
 
 
 def by_rule(site: Site) -> str | None:
@@ -26,29 +35,42 @@ def by_rule(site: Site) -> str | None:
         return "a store converts to the element type of its pointer by itself"
     if site.operator == "arguments swapped" and _is_symmetric(site):
         return "the function that is called is symmetric in the two arguments"
+    if site.operator == "flag changed" and site.function == "_OPERATOR":
+        return _never_aliased(site)
     return None
 
 
-def may_be_widening(site: Site) -> bool:
-    """Whether a dropped cast only widened: then equal results of many calls show that it was not needed."""
-    return site.operator == "cast dropped" and site.before.endswith((".float32)", ".float64)", "device)"))
+def by_results(site: Site) -> str | None:
+    """Why a fault is none if it leaves the results of many calls as they are, or None where that would not do."""
+    if not site.operator.endswith("dropped"):
+        return None
+    return next((why for pattern, why in _CONVERSIONS.items() if re.search(pattern, site.before)), None)
 
 
 def _is_symmetric(site: Site) -> bool:
-    """Whether a function of the module, read with two of its parameters exchanged, is the same function."""
-    tree = ast.parse(site.source)
+    """Whether a function, read with two of its parameters exchanged, is the same function."""
     call = ast.parse(site.before, mode="eval").body
     place = swapped_place(site)
     if not isinstance(call, ast.Call) or not isinstance(call.func, ast.Name) or place is None:
         return False
-    called = [one for one in tree.body if isinstance(one, ast.FunctionDef) and one.name == call.func.id]
-    if len(called) != 1:
-        return call.func.id == "tile" and place == 1  # its n_cols and UNIT meet in their product alone
-    names = [argument.arg for argument in called[0].args.args]
+    called = _functions(site.source).get(call.func.id) or _functions(_runtime()).get(call.func.id)
+    if called is None:
+        return False
+    names = [argument.arg for argument in called.args.args]
     first, second = names[place], names[place + 1]
     exchanged = {first: second, second: first}
-    plain = [_canonical(statement, {}) for statement in called[0].body]
-    return plain == [_canonical(statement, exchanged) for statement in called[0].body]
+    plain = [_canonical(statement, {}) for statement in called.body]
+    return plain == [_canonical(statement, exchanged) for statement in called.body]
+
+
+@functools.cache
+def _runtime() -> str:
+    return _RUNTIME.read_text(encoding="utf-8")
+
+
+@functools.lru_cache(2)
+def _functions(source: str) -> dict[str, ast.FunctionDef]:
+    return {one.name: one for one in ast.parse(source).body if isinstance(one, ast.FunctionDef)}
 
 
 def _canonical(node: object, names: dict[str, str]) -> str:
@@ -64,3 +86,21 @@ def _canonical(node: object, names: dict[str, str]) -> str:
         return f"{type(node.op).__name__}{operands}"
     parts = ", ".join(_canonical(value, names) for _, value in ast.iter_fields(node))
     return f"{type(node).__name__}({parts})"
+
+
+def _never_aliased(site: Site) -> str | None:
+    """A tensor that is said to be read across elements is copied where it is a result's own memory, too.
+
+    That can matter for a gathered tensor of a result's element type only: another type is never the same view, and one
+    that broadcasts has the result's shape only where it does not broadcast.
+    """
+    table = re.search(r"^_OPERATOR = .*?^\S", site.source, re.DOTALL | re.MULTILINE)
+    lost = re.search(r"rt\.Tensor\('(\w+)', '(\w+)', [^)]*\), across=False\)", table.group() if table else "")
+    if lost is None or table is None:
+        return None
+    results = re.search(r"results=\(.*", table.group())
+    types = re.findall(r"rt\.Tensor\('\w+', '(\w+)'", results.group()) if results else []
+    gathered = re.search(rf"rt\.Access\('{lost.group(1)}', \([^)]*\), gathered=", site.source)
+    if lost.group(2) not in types:
+        return "a tensor of another element type is never the view that a result is"
+    return None if gathered else "a broadcast tensor has a result's shape only where it does not broadcast"

@@ -69,6 +69,8 @@ def sites(source: str) -> Iterator[Site]:
         function = getattr(owner, "name", "") or _assigned(owner)
         for parent, field, place, node in _children(owner):
             for operator, replacement in _faults(node):
+                if ast.dump(replacement) == ast.dump(node):
+                    continue
                 _put(parent, field, place, replacement)
                 text = ast.unparse(ast.fix_missing_locations(tree))
                 after = _text(replacement)

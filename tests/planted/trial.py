@@ -108,7 +108,11 @@ def same_results(op: str, site: Site) -> bool:
     with _planted(op, site.source) as planted:
         if isinstance(planted, Outcome):
             return False
-        for call in (*drawing.layout_calls(tests.CASE), *drawing.block_calls(tests.CASE)):
+        for call in (
+            *drawing.layout_calls(tests.CASE),
+            *drawing.block_calls(tests.CASE),
+            *drawing.rank_calls(tests.CASE),
+        ):
             sound = _results(tests.CASE, tests.CASE.entry, call)
             faulty = _results(tests.CASE, planted._ENTRY, call)
             if not all(torch.equal(one, other) for one, other in zip(sound, faulty, strict=True)):
@@ -243,4 +247,12 @@ def _results(case: Any, entry: Any, call: Any) -> list[torch.Tensor]:
             returned = run(arguments)
         results += returned if isinstance(returned, tuple) else (returned,)
         results += [arguments[spec.name] for spec in case.tensors if spec.updated]
-    return [tensor.contiguous().view(torch.uint8) for tensor in results]
+    return [_bits(tensor) for tensor in results]
+
+
+def _bits(tensor: torch.Tensor) -> torch.Tensor:
+    """The bytes of a tensor; every NaN is the same."""
+    plain = tensor.contiguous()
+    if plain.is_floating_point():
+        plain = torch.where(plain.isnan(), torch.full_like(plain, torch.nan), plain)
+    return plain.view(torch.uint8)

@@ -75,6 +75,9 @@ def _refuse_nodes(op: Op, graph: Graph, found: Diagnostics) -> None:
                 found.error("OPG701", f"`{op.name}`: the reduction `{kind}` has no kernel yet", value.span)
             case Contract():
                 found.error("OPG702", f"`{op.name}`: the contraction `@` has no kernel yet", value.span)
+            case Cast() if value.type.element.dtype.is_packed:
+                message = f"`{op.name}`: a cast to {value.type.element} has no kernel yet"
+                found.error("OPG703", message, value.span, help="clamp to its range and cast to `i8` or `u8`")
             case _:
                 pass
 
@@ -82,7 +85,7 @@ def _refuse_nodes(op: Op, graph: Graph, found: Diagnostics) -> None:
 def _refuse_declarations(op: Op, found: Diagnostics) -> None:
     for gradient in op.gradients:
         found.error("OPG704", f"`{op.name}`: `grad {gradient.param}` has no kernel yet", gradient.span)
-    for result in op.results:
-        if result.element.dtype.is_packed:
-            message = f"`{op.name}`: a packed result ({result.element}) has no kernel yet"
-            found.error("OPG703", message, result.span, help="store `i8` or `u8`")
+    for item in op.written:
+        if item.element.dtype.is_packed:
+            message = f"`{op.name}`: writing a packed tensor ({item.element}) has no kernel yet"
+            found.error("OPG703", message, item.span, help="store `i8` or `u8`")
