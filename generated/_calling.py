@@ -83,8 +83,8 @@ def _resolved(op: Operator, name: str, tensor: torch.Tensor | None) -> torch.Ten
 
     Raises `ValueError` for such a view that is updated in place.
     """
-    if tensor is None or not tensor.is_neg():
-        return tensor
+    if tensor is None or torch.compiler.is_compiling() or not tensor.is_neg():
+        return tensor  # traced calls go through PyTorch's dispatcher, which resolves such views itself
     if any(spec.written and spec.name == name for spec in op.inputs):
         raise ValueError(f"{op.name}: `{name}` is updated in place, but is a lazily negated view; copy it first")
     return tensor.resolve_neg()

@@ -154,7 +154,9 @@ def _tensors(count: int) -> str:
 
 
 def _reference(op: Op, name: str, operator: str) -> ReferenceContext:
-    local = Names((*MODULE_NAMES, "device", "bound", *(type_name(variable.name) for variable in op.variables)))
+    local = Names(
+        (*MODULE_NAMES, "device", "bound", *(type_name(variable.name) for variable in op.variables))
+    )
     names = {param.name: local.fresh(param.name) for param in op.params}
     parameters = []
     for param in op.params:

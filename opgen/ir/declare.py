@@ -123,6 +123,9 @@ def _variable_types(head: _Declaration, variable: ast.TypeVariable) -> tuple[DTy
             )
         elif dtype in types:
             head.diagnostics.error("OPG305", f"`{name.text}` is listed twice", name.span)
+        elif dtype.is_packed:
+            message = f"`{name.text}` is passed as bytes, two to each: a tensor declares it by itself"
+            head.diagnostics.error("OPG306", message, name.span, help=f"write `{name.text}[…]`")
         else:
             types.append(dtype)
     return tuple(types) or (F32,)
@@ -261,8 +264,7 @@ def _declare_result(head: _Declaration, result: ast.Result) -> None:
 
 
 def _check_packed(head: _Declaration, element: Element, type_: ast.TensorType) -> bool:
-    types = (element.dtype,) if element.variable is None else head.variables[element.variable].types
-    if not any(dtype.is_packed for dtype in types):
+    if not element.dtype.is_packed:
         return True
     last = type_.dims[-1] if type_.dims else None
     if last is None:

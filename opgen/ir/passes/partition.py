@@ -87,5 +87,6 @@ def _refuse_declarations(op: Op, found: Diagnostics) -> None:
         found.error("OPG704", f"`{op.name}`: `grad {gradient.param}` has no kernel yet", gradient.span)
     for item in op.written:
         if item.element.dtype.is_packed:
-            message = f"`{op.name}`: writing a packed tensor ({item.element}) has no kernel yet"
+            what = "result" if item in op.results else "tensor that is updated"
+            message = f"`{op.name}`: a packed {what} ({item.element}) has no kernel yet"
             found.error("OPG703", message, item.span, help="store `i8` or `u8`")
