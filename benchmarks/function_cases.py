@@ -266,11 +266,7 @@ FORMULAS = (
     Case("relu6", lambda x: x.clamp(0, 6)),
     Case("leaky_relu", lambda x, s: torch.where(x > 0, x, s * x), paired_arguments),
     Case("elu", lambda x, a: torch.where(x > 0, x, a * torch.expm1(_below_zero(x))), paired_arguments),
-    Case(
-        "celu",
-        lambda x, a: torch.where(x > 0, x, a * torch.expm1(_below_zero(x) / a)),
-        paired_arguments,
-    ),
+    Case("celu", torch.celu),
     Case("selu", torch.selu),
     Case("silu", lambda x: x * torch.sigmoid(x)),
     Case("swish", lambda x, b: x * torch.sigmoid(b * x), paired_arguments),

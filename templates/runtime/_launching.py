@@ -11,7 +11,7 @@ from typing import Any
 import torch
 import triton
 
-from ._binding import Bound, Operator, bind
+from ._binding import Bound, Operator, Tensor, bind
 from ._elementwise import Config, Launch, Walk, plan, result_strides
 
 #: Whether kernels run in Triton's interpreter, on CPU tensors.
@@ -210,12 +210,14 @@ def _compute_on_copies(
     config: Config | None,
     via: Callable[[Any], Any],
 ) -> tuple[torch.Tensor, ...]:
-    """The same over dense copies: for layouts of more than six dims that do not merge."""
+    """The same over dense copies in one order of dims: for layouts of more than six dims that do not merge."""
     op = entry.operator
-    copies = {name: None if tensor is None else _dense_copy(tensor) for name, tensor in tensors.items()}
-    if all(
-        copies[name] is tensor or tensor is None for name, tensor in tensors.items()
-    ) and not outputs:
+    target = (*op.results, *(spec for spec in op.inputs if spec.written))[0]
+    copies = {
+        spec.name: None if (tensor := tensors[spec.name]) is None else _dense_copy(tensor, spec, target)
+        for spec in op.inputs
+    }
+    if all(copies[name] is tensor for name, tensor in tensors.items()) and not outputs:
         raise NotImplementedError(
             f"{op.name}: the shapes {[tuple(tensor.shape) for tensor in tensors.values() if tensor is not None]} "
             "broadcast against each other in more than six dims; expand and copy one of them first"
@@ -225,13 +227,34 @@ def _compute_on_copies(
         tensor, copy = tensors[spec.name], copies[spec.name]
         if spec.written and tensor is not None and copy is not None and copy is not tensor:
             tensor.copy_(copy)
+    if not outputs:
+        bound = bind(op, tuple(tensors.values()), consts)
+        layouts = (result_strides(op, bound, tuple(tensors.values()), spec) for spec in op.results)
+        return tuple(_laid_out(result, strides) for result, strides in zip(results, layouts))
     for output, result in zip(outputs.values(), results):
         output.copy_(result)
-    return tuple(outputs.values()) or results
+    return tuple(outputs.values())
 
 
-def _dense_copy(tensor: torch.Tensor) -> torch.Tensor:
-    return tensor if tensor.is_contiguous() else tensor.contiguous()
+def _dense_copy(tensor: torch.Tensor, own: Tensor, target: Tensor) -> torch.Tensor:
+    """The tensor where it is dense in the order of another's dims, else a copy that is."""
+    named = own.parsed[1:] if own.has_ellipsis else own.parsed
+    leading = tensor.dim() - len(named)
+    places = {(one.name, one.times): place for place, one in enumerate(target.parsed)}
+    order = sorted(range(len(named)), key=lambda at: places.get((named[at].name, named[at].times), -1))
+    dims = (*range(leading), *(leading + at for at in order))
+    turned = tensor.permute(dims)
+    if turned.is_contiguous():
+        return tensor
+    return turned.contiguous().permute(tuple(dims.index(at) for at in range(tensor.dim())))
+
+
+def _laid_out(tensor: torch.Tensor, strides: tuple[int, ...]) -> torch.Tensor:
+    """The tensor where it has these strides, else a copy that has."""
+    if tensor.stride() == strides:
+        return tensor
+    copy = torch.empty_strided(tensor.shape, strides, dtype=tensor.dtype, device=tensor.device)
+    return copy.copy_(tensor)
 
 
 def remembered(

@@ -91,6 +91,12 @@ ROWS = (
         lambda a, b: (a.double() * b.double().permute(4, 3, 2, 1, 0)).permute(2, 0, 4, 1, 3),
     ),
     Row(
+        "op seven(a: f32[A, B, C, D, E, F, G], b: f32[G, F, E, D, C, B, A]) ->\n"
+        "y: f32[B, A, C, E, D, G, F] { y = a * b }",
+        {"a": "f32 2 3 2 2 3 2 2", "b": "f32 2 2 3 2 2 3 2"},
+        lambda a, b: (a.double() * b.double().permute(6, 5, 4, 3, 2, 1, 0)).permute(1, 0, 2, 4, 3, 6, 5),
+    ),
+    Row(
         "op fixed(x: f32[M]) -> y: f32[M, 3] { y = x * index[3] }",
         {"x": "f32 4"},
         lambda x: x.double()[:, None] * steps(3),

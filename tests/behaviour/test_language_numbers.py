@@ -238,7 +238,7 @@ ROWS = (
     ),
     Row(
         "op prelude(x: f32[M]) -> (a: f32[M], b: f32[M], c: f32[M], d: f32[M]) {\n"
-        "  a = leaky_relu(x, 0.1) + elu(x, 1) + selu(x) + softplus(x) + softsign(x) + hardtanh(x)\n"
+        "  a = leaky_relu(x, 0.1) + elu(x, 1) + selu(x) + celu(x) + softplus(x) + softsign(x) + hardtanh(x)\n"
         "  b = hardsigmoid(x) + hardswish(x) + logsigmoid(x) + tanhshrink(x) + squared_relu(x) + relu6(x)\n"
         "  c = square(x) + reciprocal(x + 9) + lerp(x, 2, 0.3) + tan(x / 4) + sinh(x) + cosh(x) + log10(x + 9)\n"
         "  d = gelu(x) + gelu_tanh(x) + mish(x) + swish(x, 2) + silu(x) + quick_gelu(x) + softcap(x, 5) }",
@@ -256,7 +256,7 @@ ROWS = (
 
 
 def _prelude(x: Tensor) -> Any:
-    yield (F.leaky_relu(x, 0.1), F.elu(x), F.selu(x), F.softplus(x), F.softsign(x), F.hardtanh(x))
+    yield (F.leaky_relu(x, 0.1), F.elu(x), F.selu(x), F.celu(x), F.softplus(x), F.softsign(x), F.hardtanh(x))
     yield (F.hardsigmoid(x), F.hardswish(x), F.logsigmoid(x), x - x.tanh(), F.relu(x) ** 2, F.relu6(x))
     yield (x**2, 1 / (x + 9), x + 0.3 * (2 - x), (x / 4).tan(), x.sinh(), x.cosh(), (x + 9).log10())
     tanh = F.gelu(x, approximate="tanh")
