@@ -7,13 +7,13 @@ import contextlib
 import functools
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Protocol
 
 import torch
 import triton
 
 from ._binding import Bound, Operator, Tensor, bind
-from ._elementwise import Config, Launch, Walk, plan, result_strides
+from ._elementwise import Config, Launch, Walk, plan, result_strides, row_major
 
 #: Whether kernels run in Triton's interpreter, on CPU tensors.
 INTERPRETED: bool = triton.knobs.runtime.interpret
@@ -25,21 +25,50 @@ Arguments = Mapping[str, Any]
 Tensors = Mapping[str, "torch.Tensor | None"]
 
 
+class AnyKernel(Protocol):
+    """One kernel of an op: its launcher, and how a call is planned for it."""
+
+    @property
+    def launch(self) -> Callable[..., None]:
+        """The generated launcher."""
+
+    def prepare(self, bound: Bound, layouts: Mapping[str, Any], config: Any | None) -> Any | None:
+        """The figures of a launch, or None where there is nothing to compute.
+
+        `layouts` are all tensors by name, those that are not allocated yet as their shape, strides and type; without
+        a `config` the kernel's own table gives it. Raises `NotImplementedError` where the layouts cannot be walked in place.
+        """
+
+
 @dataclass(frozen=True)
 class Kernel:
-    """One launch: its walk, its launcher, and its configs by target and bytes of the widest element."""
+    """An elementwise kernel: its walk, its launcher, and its configs by target and bytes of the widest element."""
 
     walk: Walk
     launch: Callable[..., None]
     configs: Mapping[str, Mapping[int, Config]]
 
+    def prepare(self, bound: Bound, layouts: Mapping[str, Any], config: Config | None) -> Launch | None:
+        """The figures of a launch; see `AnyKernel`."""
+        return plan(self.walk, bound, layouts, config or self._choose(bound, layouts))
+
+    def _choose(self, bound: Bound, layouts: Mapping[str, Any]) -> Config:
+        """The config for the device, by the bytes of the widest element that moves."""
+        table = for_target(self.configs, bound.device)
+        width = max(tensor.dtype.itemsize for tensor in layouts.values() if tensor is not None)
+        return table[min((known for known in table if known >= width), default=max(table))]
+
 
 @dataclass(frozen=True)
 class Variant:
-    """The kernels for some choices of the op's type variables; no choices means all."""
+    """The kernels for some choices of the op's type variables, in launch order; no choices means all.
 
-    kernels: tuple[Kernel, ...]
+    `temporaries` are the tensors that one kernel writes and later ones read.
+    """
+
+    kernels: tuple[AnyKernel, ...]
     choices: tuple[tuple[torch.dtype, ...], ...] = ()
+    temporaries: tuple[Tensor, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -57,19 +86,35 @@ class Declared:
     prepared: dict[Any, Any] = field(default_factory=dict, repr=False, compare=False)
     ready: dict[Any, Any] = field(default_factory=dict, repr=False, compare=False)
 
-    def kernels(self, types: Mapping[str, torch.dtype]) -> tuple[Kernel, ...]:
-        """The kernels that serve a choice of the type variables."""
+    def variant(self, types: Mapping[str, torch.dtype]) -> Variant:
+        """The variant that serves a choice of the type variables."""
         choice = tuple(types[name] for name in self.operator.variables)
-        return next(one.kernels for one in self.variants if not one.choices or choice in one.choices)
+        return next(one for one in self.variants if not one.choices or choice in one.choices)
+
+
+class Layout:
+    """A tensor that is not allocated yet, read as one where its shape, strides and type are asked for."""
+
+    def __init__(self, shape: tuple[int, ...], strides: tuple[int, ...], dtype: torch.dtype) -> None:
+        self.shape = shape
+        self.dtype = dtype
+        self._strides = strides
+
+    def stride(self) -> tuple[int, ...]:
+        return self._strides
+
+    def empty(self, device: torch.device) -> torch.Tensor:
+        return torch.empty_strided(self.shape, self._strides, dtype=self.dtype, device=device)
 
 
 @dataclass(frozen=True)
 class Prepared:
-    """A call signature, planned: what to allocate (shape, strides, type) and what to launch."""
+    """A call signature, planned: what to allocate and what to launch."""
 
     bound: Bound
-    results: tuple[tuple[tuple[int, ...], tuple[int, ...], torch.dtype], ...]
-    launches: tuple[tuple[Kernel, Launch], ...]
+    results: tuple[Layout, ...]
+    temporaries: tuple[Layout, ...]
+    launches: tuple[tuple[AnyKernel, Any], ...]
 
 
 def as_it_is(kernel: Any) -> Any:
@@ -84,7 +129,7 @@ def compute(
     consts: Arguments,
     *,
     outputs: Sequence[torch.Tensor] | None = None,
-    config: Config | None = None,
+    config: Any | None = None,
     via: Callable[[Any], Any] = as_it_is,
 ) -> tuple[torch.Tensor, ...]:
     """Allocates the results of a checked call (unless `outputs` are given) and launches its kernels.
@@ -117,12 +162,11 @@ def launch(
     """
     device = prepared.bound.device
     if not outputs:
-        outputs = tuple(
-            [torch.empty_strided(*layout, dtype=dtype, device=device) for *layout, dtype in prepared.results]
-        )
+        outputs = tuple([layout.empty(device) for layout in prepared.results])
+    further = (*old, *[layout.empty(device) for layout in prepared.temporaries])
     with _on(device):
         for kernel, figures in prepared.launches:
-            kernel.launch(via, figures, prepared.bound.sizes, *values, *outputs, *old)
+            kernel.launch(via, figures, prepared.bound.sizes, *values, *outputs, *further)
     return outputs
 
 
@@ -138,49 +182,48 @@ def runs_kernels(device: torch.device) -> bool:
 
 
 def _prepare(
-    entry: Declared, tensors: Tensors, consts: Arguments, outputs: Tensors, config: Config | None
+    entry: Declared, tensors: Tensors, consts: Arguments, outputs: Tensors, config: Any | None
 ) -> Prepared | None:
     """Plans a call; None where some kernel's space has too many dims to read the tensors in place."""
     op = entry.operator
     bound = bind(op, tuple(tensors.values()), consts)
+    variant = entry.variant(bound.types)
     results = tuple(
-        (bound.shape(spec), result_strides(op, bound, tuple(tensors.values()), spec), bound.dtype(spec))
-        for spec in op.results
+        Layout(bound.shape(spec), _strides(op, bound, tensors, spec), bound.dtype(spec)) for spec in op.results
     )
-    layouts = {
-        spec.name: outputs.get(spec.name, _Layout(shape, strides))
-        for spec, (shape, strides, _) in zip(op.results, results)
+    temporaries = tuple(_temporary(bound, spec) for spec in variant.temporaries)
+    layouts: dict[str, Any] = {
+        **tensors,
+        **{spec.name: outputs.get(spec.name, layout) for spec, layout in zip(op.results, results)},
+        **{spec.name: layout for spec, layout in zip(variant.temporaries, temporaries)},
     }
-    launches: list[tuple[Kernel, Launch]] = []
-    for kernel in entry.kernels(bound.types):
-        chosen = config or _choose(kernel, bound, tensors, results)
+    launches: list[tuple[AnyKernel, Any]] = []
+    for kernel in variant.kernels:
         try:
-            launch = plan(kernel.walk, bound, {**tensors, **layouts}, chosen)
+            figures = kernel.prepare(bound, layouts, config)
         except NotImplementedError:
             return None
-        if launch is not None:
-            launches.append((kernel, launch))
-    return Prepared(bound, results, tuple(launches))
+        if figures is not None:
+            launches.append((kernel, figures))
+    return Prepared(bound, results, temporaries, tuple(launches))
 
 
-class _Layout:
-    """The shape and strides of a result that is not allocated yet, read as from a tensor."""
-
-    def __init__(self, shape: tuple[int, ...], strides: tuple[int, ...]) -> None:
-        self.shape = shape
-        self._strides = strides
-
-    def stride(self) -> tuple[int, ...]:
-        return self._strides
+def _strides(op: Operator, bound: Bound, tensors: Tensors, spec: Tensor) -> tuple[int, ...]:
+    """The strides, in elements, of a new result."""
+    if spec.contiguous:
+        return row_major(bound.shape(spec))
+    return result_strides(op, bound, tuple(tensors.values()), spec)
 
 
-def _choose(kernel: Kernel, bound: Bound, tensors: Tensors, results: Sequence[Any]) -> Config:
-    """The config for the device, by the bytes of the widest element that moves."""
-    target = target_of(bound.device)
-    table = kernel.configs.get(target) or kernel.configs[_nearest(target, kernel.configs)]
-    widths = [tensor.dtype.itemsize for tensor in tensors.values() if tensor is not None]
-    width = max(widths + [dtype.itemsize for _, _, dtype in results])
-    return table[min((known for known in table if known >= width), default=max(table))]
+def _temporary(bound: Bound, spec: Tensor) -> Layout:
+    shape = bound.shape(spec)
+    return Layout(shape, row_major(shape), bound.dtype(spec))
+
+
+def for_target(configs: Mapping[str, Any], device: torch.device) -> Any:
+    """What a table by target has for a device: its own row, else that of the nearest target."""
+    target = target_of(device)
+    return configs.get(target) or configs[_nearest(target, configs)]
 
 
 def _nearest(target: str, configs: Mapping[str, Any]) -> str:
@@ -208,7 +251,7 @@ def _compute_on_copies(
     scalars: Arguments,
     consts: Arguments,
     outputs: Mapping[str, torch.Tensor],
-    config: Config | None,
+    config: Any | None,
     via: Callable[[Any], Any],
 ) -> tuple[torch.Tensor, ...]:
     """The same over dense copies in one order of dims: for layouts of more than six dims that do not merge."""
@@ -230,7 +273,7 @@ def _compute_on_copies(
             tensor.copy_(copy)
     if not outputs:
         bound = bind(op, tuple(tensors.values()), consts)
-        layouts = (result_strides(op, bound, tuple(tensors.values()), spec) for spec in op.results)
+        layouts = (_strides(op, bound, tensors, spec) for spec in op.results)
         return tuple(_laid_out(result, strides) for result, strides in zip(results, layouts))
     for output, result in zip(outputs.values(), results):
         output.copy_(result)

@@ -15,8 +15,8 @@ from opgen.ir.lower import lower
 from opgen.ir.nodes import Op
 from opgen.ir.verify import verify_op
 from opgen.manifest import MANIFEST, describe
-from opgen.plan.elementwise import plan_op
 from opgen.plan.model import Plan
+from opgen.plan.op import plan_op
 from opgen.source import Source
 from opgen.syntax import ast
 from opgen.syntax.parse import parse

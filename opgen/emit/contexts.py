@@ -80,7 +80,7 @@ class ModuleContext:
     title: str
     doc_lines: tuple[str, ...]
     device_functions: tuple[str, ...]
-    kernels: tuple[KernelContext, ...]
+    kernels: tuple[str, ...]  # each as its own template gives it
     tables: tuple[TableContext, ...]
     function: FunctionContext
     reference: ReferenceContext

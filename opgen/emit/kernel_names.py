@@ -18,13 +18,14 @@ _ENDINGS = ("_at", "_layout", *(f"_s{place}" for place in range(STRIDES)))
 
 @dataclass(frozen=True)
 class LaunchNames:
-    """The launcher's own parameters, and its names for what the op declares."""
+    """The launcher's own parameters, and its names for what the op declares and for the temporaries of its kernels."""
 
     via: str
     figures: str
     sizes: str
     of: dict[str, str]
     old: dict[str, str]  # the old values of tensors updated in place, where they are read across elements
+    parameters: tuple[str, ...]  # all of these, in the order in which a launch passes them
 
 
 @dataclass

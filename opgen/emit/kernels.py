@@ -20,7 +20,7 @@ from opgen.emit.kernel_names import (
     result_names,
 )
 from opgen.emit.names import KERNEL_NAMES, RESERVED, SPACE, Names, type_name
-from opgen.emit.variants import is_f8, specialised
+from opgen.emit.variants import is_f8
 from opgen.ir.nodes import Op, Store
 from opgen.plan.model import ElementwisePlan
 
@@ -47,9 +47,8 @@ class _Signature:
 def kernel_context(
     op: Op, plan: ElementwisePlan, variant: int, stem: str, module_names: Names, launch: LaunchNames
 ) -> KernelContext:
-    """The words of one kernel of one variant; `stem` begins the names of its functions."""
+    """The words of one kernel of one variant, in an op as it sees it; `stem` begins the names of its functions."""
     part = plan.parts[variant]
-    op = specialised(op, variant)
     taken = RESERVED | KERNEL_NAMES | {type_name(variable.name) for variable in op.variables}
     kernel = Kernel(op, plan, part, Names(taken))
     used = find_used(kernel, part.graph.values, part.graph.stores, launch.old)
@@ -82,7 +81,7 @@ def kernel_context(
         ),
         strided_lines=(*offset_lines(kernel), *_computation(kernel, formula, dense=False)),
         launch=module_names.fresh(f"_launch{stem}"),
-        launch_parameters=(launch.via, figures, launch.sizes, *launch.of.values(), *launch.old.values()),
+        launch_parameters=launch.parameters,
         via=launch.via,
         figures=figures,
         dense_arguments=(*signature.given, *signature.given_consts),

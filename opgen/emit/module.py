@@ -7,7 +7,6 @@ import re
 from opgen.dtypes import DType
 from opgen.emit.contexts import (
     FunctionContext,
-    KernelContext,
     ModuleContext,
     OperatorContext,
     ReferenceContext,
@@ -16,11 +15,13 @@ from opgen.emit.contexts import (
 from opgen.emit.dialects import number_text
 from opgen.emit.documentation import function_doc, module_doc
 from opgen.emit.kernel_names import LaunchNames
-from opgen.emit.kernels import kernel_context
+from opgen.emit.kinds import EmittedKernel, TableNames, config_table, emit_kernel, walk_table
 from opgen.emit.names import DEVICE_FUNCTIONS, MODULE_NAMES, Names, ascii_name, type_name
 from opgen.emit.reference import is_variant, reference_lines
-from opgen.emit.tables import configs, declaration, quoted, read_across, walk
+from opgen.emit.tables import declaration, each, quoted, read_across, tensor_text
+from opgen.emit.variants import specialised
 from opgen.ir.nodes import Op, Param, ScalarParam, TensorParam
+from opgen.ir.passes.partition import as_part_sees
 from opgen.plan.model import Plan
 
 _OPTIONAL_TENSOR = "torch.Tensor | None"
@@ -35,58 +36,72 @@ def module_context(op: Op, plans: tuple[Plan, ...], spec: str) -> ModuleContext:
     names.fresh(entry)
     operator, table = names.fresh("_OPERATOR"), names.fresh("_operator")
     reference = names.fresh("reference")
-    kernels = _kernels(op, plans, stem, names)
+    table_names = _table_names(plans[0], names)
+    kernels = _kernels(op, plans, stem, names, table_names)
     tables = [TableContext(operator, declaration(op, plans[0]))]
-    walks, config_tables = [], []
-    count = len(plans[0].kernels)
-    for number, kernel in enumerate(plans[0].kernels):
-        suffix = f"_{number}" if count > 1 else ""
-        walks.append(names.fresh(f"_WALK{suffix}"))
-        config_tables.append(names.fresh(f"_CONFIGS{suffix}"))
-        tables.append(TableContext(walks[-1], walk(kernel)))
-        tables.append(TableContext(config_tables[-1], configs(plans, number)))
+    for place, own in enumerate(table_names):
+        by_target = tuple((plan.target, plan.kernels[place]) for plan in plans)
+        tables.append(TableContext(own.walk, walk_table(by_target[0][1])))
+        tables.append(TableContext(own.configs, config_table(by_target)))
     title, *doc_lines = module_doc(op)
     return ModuleContext(
         spec=spec,
         title=title,
         doc_lines=tuple(doc_lines),
         device_functions=_device_functions(kernels),
-        kernels=tuple(context for variant in kernels for context in variant),
+        kernels=tuple(kernel.text for variant in kernels for kernel in variant),
         tables=tuple(tables),
         function=_function(op, function, entry),
         reference=_reference(op, reference, operator),
-        entry=TableContext(entry, _entry(op, operator, kernels, walks, config_tables, reference)),
+        entry=TableContext(entry, _entry(op, plans[0], operator, kernels, reference)),
         operator=_operator(op, table),
     )
 
 
 def _kernels(
-    op: Op, plans: tuple[Plan, ...], stem: str, names: Names
-) -> tuple[tuple[KernelContext, ...], ...]:
+    op: Op, plans: tuple[Plan, ...], stem: str, names: Names, tables: tuple[TableNames, ...]
+) -> tuple[tuple[EmittedKernel, ...], ...]:
     """The kernels of each variant."""
-    local = Names(MODULE_NAMES)
-    items = (*(param.name for param in op.params), *(result.name for result in op.results))
-    own = {name: local.fresh(name) for name in items}
-    across = read_across(op, plans[0])
-    old = {one.name: local.fresh(f"{one.name}_old") for one in op.tensors if one.inout and one.name in across}
-    launch = LaunchNames(local.fresh("via"), local.fresh("launch"), local.fresh("sizes"), own, old)
-    result = []
+    launch = _launch_names(op, plans[0])
+    count = len(tables)
+    result: list[tuple[EmittedKernel, ...]] = []
     for number, variant in enumerate(op.variants):
-        by_kernel = []
-        for place, kernel in enumerate(plans[0].kernels):
+        own = specialised(op, number)
+        by_kernel: list[EmittedKernel] = []
+        for place in range(count):
             suffix = f"_{_variant_name(variant.choices[0], number)}" if len(op.variants) > 1 else ""
-            suffix += f"_{place}" if len(plans[0].kernels) > 1 else ""
-            by_kernel.append(kernel_context(op, kernel, number, stem + suffix, names, launch))
+            suffix += f"_{place}" if count > 1 else ""
+            plan = plans[0].kernels[place]
+            seen = as_part_sees(own, plan.parts[number], plans[0].temporaries[number])
+            by_kernel.append(emit_kernel(seen, plan, number, stem + suffix, names, launch, tables[place]))
         result.append(tuple(by_kernel))
     return tuple(result)
 
 
-def _device_functions(kernels: tuple[tuple[KernelContext, ...], ...]) -> tuple[str, ...]:
+def _table_names(plan: Plan, names: Names) -> tuple[TableNames, ...]:
+    """The names of each kernel's tables, which all variants share."""
+    count = len(plan.kernels)
+    ends = [f"_{place}" if count > 1 else "" for place in range(count)]
+    return tuple(TableNames(names.fresh(f"_WALK{end}"), names.fresh(f"_CONFIGS{end}")) for end in ends)
+
+
+def _launch_names(op: Op, plan: Plan) -> LaunchNames:
+    """The launchers' names: they all take the same, whether they use it or not."""
+    local = Names(MODULE_NAMES)
+    of = {item.name: local.fresh(item.name) for item in (*op.params, *op.results)}
+    across = read_across(op, plan)
+    old = {one.name: local.fresh(f"{one.name}_old") for one in op.tensors if one.inout and one.name in across}
+    via, figures, sizes = (local.fresh(name) for name in ("via", "launch", "sizes"))
+    between = {one.name: local.fresh(one.name) for one in plan.temporaries[0]}
+    parameters = (via, figures, sizes, *of.values(), *old.values(), *between.values())
+    return LaunchNames(via, figures, sizes, of | between, old, parameters)
+
+
+def _device_functions(kernels: tuple[tuple[EmittedKernel, ...], ...]) -> tuple[str, ...]:
     """The functions of the runtime that the kernels call."""
-    used = {"coordinates", "tile"}  # of the template
-    for context in (context for variant in kernels for context in variant):
-        lines = (*context.formula_lines, context.returned, *context.dense_lines, *context.strided_lines)
-        used |= {word for line in lines for word in re.findall(r"(?<![\w.])([a-z_]\w*)\(", line)}
+    used: set[str] = set()
+    for kernel in (kernel for variant in kernels for kernel in variant):
+        used |= set(re.findall(r"(?<![\w.])([a-z_]\w*)\(", kernel.text))
     return tuple(sorted(used & DEVICE_FUNCTIONS))
 
 
@@ -96,27 +111,19 @@ def _variant_name(choice: tuple[DType, ...], number: int) -> str:
 
 
 def _entry(
-    op: Op,
-    operator: str,
-    kernels: tuple[tuple[KernelContext, ...], ...],
-    walks: list[str],
-    tables: list[str],
-    reference: str,
+    op: Op, plan: Plan, operator: str, kernels: tuple[tuple[EmittedKernel, ...], ...], reference: str
 ) -> str:
     variants = []
-    for variant, contexts in zip(op.variants, kernels, strict=True):
-        launches = "".join(
-            f"rt.Kernel({walk_name}, {context.launch}, {table}), "
-            for context, walk_name, table in zip(contexts, walks, tables, strict=True)
-        )
-        if len(op.variants) == 1:
-            variants.append(f"rt.Variant(({launches}))")
-            continue
-        choices = "".join(
-            "(" + "".join(f"torch.{dtype.torch}, " for dtype in choice) + "), " for choice in variant.choices
-        )
-        variants.append(f"rt.Variant(({launches}), ({choices}))")
-    parameters = "".join(f"{quoted(param.name)}, " for param in op.params)
+    for number, (variant, emitted) in enumerate(zip(op.variants, kernels, strict=True)):
+        parts = [f"({each(kernel.entry for kernel in emitted)})"]
+        if len(op.variants) > 1:
+            choices = (f"({each(f'torch.{dtype.torch}' for dtype in choice)})" for choice in variant.choices)
+            parts.append(f"({each(choices)})")
+        if plan.temporaries[number]:
+            between = each(tensor_text(one) for one in plan.temporaries[number])
+            parts.append(f"temporaries=({between})")
+        variants.append(f"rt.Variant({', '.join(parts)})")
+    parameters = each(quoted(param.name) for param in op.params)
     return f"rt.Entry({operator}, parameters=({parameters}), variants=({', '.join(variants)},), reference={reference})"
 
 

@@ -12,11 +12,15 @@ from black.mode import TargetVersion
 from black.parsing import InvalidInput
 
 from opgen.diagnostics import InternalError
-from opgen.emit.contexts import ModuleContext, TestContext
+from opgen.emit.contexts import KernelContext, ModuleContext, TestContext
 from opgen.resources import template_root
 
 #: Generated text is checked in, so its format is pinned: black at the version of pyproject.toml, in this mode.
 MODE = black.Mode(line_length=100, target_versions={TargetVersion.PY310}, magic_trailing_comma=False)
+
+
+#: The template of each kind of kernel.
+KERNEL_TEMPLATES: dict[type, str] = {KernelContext: "elementwise.py.j2"}
 
 
 @functools.cache
@@ -30,6 +34,11 @@ def make_environment() -> jinja2.Environment:
         lstrip_blocks=True,
         keep_trailing_newline=True,
     )
+
+
+def render_kernel(kernel: KernelContext) -> str:
+    """The text of one kernel with its launcher, not laid out yet."""
+    return make_environment().get_template(KERNEL_TEMPLATES[type(kernel)]).render({"kernel": kernel})
 
 
 def render_module(module: ModuleContext) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Sequence
 
 from opgen.dtypes import F64, I64
 from opgen.emit.dialects import number_text
@@ -20,7 +20,7 @@ from opgen.ir.nodes import (
     Result,
     TensorParam,
 )
-from opgen.ir.passes.partition import target_dims
+from opgen.ir.passes.partition import Temporary, heavy_results, target_dims
 from opgen.plan.model import Access, ElementwisePlan, Plan
 
 
@@ -31,11 +31,11 @@ def quoted(text: str) -> str:
 
 def declaration(op: Op, plan: Plan) -> str:
     """`rt.Operator(…)`."""
-    across = read_across(op, plan)
+    across, heavy = read_across(op, plan), heavy_results(op)
     parts = [
         f"name={quoted(op.name)}",
-        f"inputs=({_each(_tensor(tensor, across) for tensor in op.tensors)})",
-        f"results=({_each(_tensor(result, across) for result in op.results)})",
+        f"inputs=({each(tensor_text(tensor, across) for tensor in op.tensors)})",
+        f"results=({each(tensor_text(result, contiguous=heavy) for result in op.results)})",
     ]
     scalars = [param for param in op.params if not isinstance(param, TensorParam)]
     if scalars:
@@ -43,77 +43,94 @@ def declaration(op: Op, plan: Plan) -> str:
             f"rt.Scalar({quoted(one.name)}, {quoted(one.dtype.name)}{', const=True' if one.const else ''})"
             for one in scalars
         )
-        parts.append(f"scalars=({_each(texts)})")
+        parts.append(f"scalars=({each(texts)})")
     if op.variables:
         texts = (
-            f"{quoted(variable.name)}: ({_each(f'torch.{dtype.torch}' for dtype in variable.types)})"
+            f"{quoted(variable.name)}: ({each(f'torch.{dtype.torch}' for dtype in variable.types)})"
             for variable in op.variables
         )
         parts.append(f"variables={{{', '.join(texts)}}}")
     if op.requirements:
-        parts.append(f"requirements=({_each(_requirement(one) for one in op.requirements)})")
+        parts.append(f"requirements=({each(_requirement(one) for one in op.requirements)})")
     return f"rt.Operator({', '.join(parts)})"
 
 
 def walk(plan: ElementwisePlan) -> str:
     """`rt.Walk(…)`: the space of a kernel and what it addresses."""
-    accesses = _each(_access(access) for access in plan.accesses)
-    return f"rt.Walk(space={_dims(plan.space)}, accesses=({accesses}))"
+    accesses = each(_access(access) for access in plan.accesses)
+    return f"rt.Walk(space={dims_text(plan.space)}, accesses=({accesses}))"
 
 
-def configs(plans: tuple[Plan, ...], kernel: int) -> str:
+def configs(plans: Sequence[tuple[str, ElementwisePlan]]) -> str:
     """The configs of one kernel: target, then bytes of the widest element. Targets that agree share a row."""
     rows: dict[str, list[str]] = {}
-    for plan in plans:
+    for target, plan in plans:
         entries = ", ".join(
             f"{one.width}: rt.Config(block={one.block}, warps={one.warps}, tile={one.tile}, turned={one.turned}, "
             f"tile_warps={one.tile_warps}, turned_warps={one.turned_warps})"
-            for one in plan.kernels[kernel].configs
+            for one in plan.configs
         )
-        rows.setdefault(f"{{{entries}}}", []).append(quoted(plan.target))
+        rows.setdefault(f"{{{entries}}}", []).append(target)
+    return by_targets(rows)
+
+
+def by_targets(rows: Mapping[str, Sequence[str]]) -> str:
+    """A dict by target: each text with the targets that it is for."""
     texts = (
-        f"{names[0]}: {table}" if len(names) == 1 else f"**dict.fromkeys(({', '.join(names)}), {table})"
+        f"{quoted(names[0])}: {table}"
+        if len(names) == 1
+        else f"**dict.fromkeys(({', '.join(map(quoted, names))}), {table})"
         for table, names in rows.items()
     )
     return f"{{{', '.join(texts)}}}"
 
 
-def _each(texts: Iterable[str]) -> str:
+def each(texts: Iterable[str]) -> str:
+    """Texts with a comma behind each: the inside of a tuple of any length."""
     return "".join(f"{text}, " for text in texts)
 
 
-def _dims(dims: tuple[Dim, ...]) -> str:
-    return f"({_each(quoted(str(dim)) for dim in dims)})"
+def dims_text(dims: tuple[Dim, ...]) -> str:
+    """Dims as the runtime's declarations write them."""
+    return f"({each(quoted(str(dim)) for dim in dims)})"
 
 
 def read_across(op: Op, plan: Plan) -> frozenset[str]:
     """The tensors that kernels read elsewhere than at the element that they write: gathered, permuted, broadcast.
 
-    Where an op has several kernels, one may read what another has written before.
+    Reductions and products read whole rows; where an op has several kernels, one may read what another has written.
     """
     targets = set(target_dims(op).values())
     values = [value for kernel in plan.kernels for part in kernel.parts for value in part.graph.values]
     read = {value.node.param for value in values if isinstance(value.node, Read | Gather)}
-    gathered = {access.tensor for kernel in plan.kernels for access in kernel.accesses if access.gathered}
+    gathered = {value.node.param for value in values if isinstance(value.node, Gather)}
+    is_elementwise = len(plan.kernels) == 1 and plan.kernels[0].parts[0].kind == "elementwise"
     return frozenset(
         tensor.name
         for tensor in op.tensors
-        if tensor.name in read
-        and (tensor.name in gathered or len(plan.kernels) > 1 or targets != {tensor.dims})
+        if tensor.name in read and (tensor.name in gathered or not is_elementwise or targets != {tensor.dims})
     )
 
 
-def _tensor(item: TensorParam | Result, across: frozenset[str]) -> str:
+def tensor_text(
+    item: TensorParam | Result | Temporary,
+    across: frozenset[str] = frozenset(),
+    contiguous: frozenset[str] = frozenset(),
+) -> str:
+    """`rt.Tensor(…)`; `across` and `contiguous` name the tensors that have these flags."""
     flags = ""
     if isinstance(item, TensorParam):
         flags = (", optional=True" if item.optional else "") + (", written=True" if item.inout else "")
         flags += ", across=True" if item.name in across else ""
-    return f"rt.Tensor({quoted(item.name)}, {quoted(str(item.element))}, {_dims(item.dims)}{flags})"
+    flags += ", contiguous=True" if item.name in contiguous else ""
+    return f"rt.Tensor({quoted(item.name)}, {quoted(str(item.element))}, {dims_text(item.dims)}{flags})"
 
 
 def _access(access: Access) -> str:
-    gathered = f", gathered={_dims(access.gathered)}" if access.gathered else ""
-    return f"rt.Access({quoted(access.tensor) if access.tensor else None}, {_dims(access.dims)}{gathered})"
+    gathered = f", gathered={dims_text(access.gathered)}" if access.gathered else ""
+    return (
+        f"rt.Access({quoted(access.tensor) if access.tensor else None}, {dims_text(access.dims)}{gathered})"
+    )
 
 
 def _requirement(requirement: Requirement) -> str:

@@ -4,34 +4,23 @@ from __future__ import annotations
 
 from opgen.dtypes import DType
 from opgen.ir.nodes import Apply, Gather, Graph, Index, Op, Random, Read
-from opgen.ir.passes.partition import Part, partition, target_dims
-from opgen.plan.hints import Hints, check_hints, hints_for, with_hints
-from opgen.plan.model import Access, ElementwiseConfig, ElementwisePlan, Plan, addressed
+from opgen.ir.passes.partition import Part, target_dims
+from opgen.plan.hints import Hints, with_hints
+from opgen.plan.model import Access, ElementwiseConfig, ElementwisePlan, addressed
 from opgen.primitives import PRIMITIVES
 from opgen.targets import Target
 
 _LEAST_BLOCK, _LARGEST_BLOCK = 256, 4096
 
 
-def plan_op(op: Op, targets: tuple[Target, ...]) -> tuple[Plan, ...]:
-    """The plan of an op for each target. Raises `SpecError` for what has no kernel and for hints that no GPU meets."""
-    by_variant = partition(op)
-    kernels = tuple(zip(*by_variant, strict=True))
-    hints = {target.name: hints_for(op, target) for target in targets}
-    check_hints(targets, hints)
-    return tuple(
-        Plan(target.name, tuple(_kernel(op, parts, target, hints[target.name]) for parts in kernels))
-        for target in targets
-    )
-
-
-def _kernel(op: Op, parts: tuple[Part, ...], target: Target, hints: Hints) -> ElementwisePlan:
+def plan_kernel(op: Op, parts: tuple[Part, ...], target: Target, hints: Hints) -> ElementwisePlan:
+    """The plan of one elementwise kernel: its part of each variant's graph, in an op as these see it."""
     graph = parts[0].graph
     widths = _widths(op)
     moved = tuple(_moved_bytes(op, parts[0], width) for width in widths)
     return ElementwisePlan(
         parts=parts,
-        accesses=_accesses(op, parts),
+        accesses=accesses(op, parts),
         configs=tuple(
             with_hints(_config(graph, width, bytes_, target), parts[0].space, hints)
             for width, bytes_ in zip(widths, moved, strict=True)
@@ -41,7 +30,7 @@ def _kernel(op: Op, parts: tuple[Part, ...], target: Target, hints: Hints) -> El
     )
 
 
-def _accesses(op: Op, parts: tuple[Part, ...]) -> tuple[Access, ...]:
+def accesses(op: Op, parts: tuple[Part, ...]) -> tuple[Access, ...]:
     """What the kernels of all variants address: results first, each once, in a stable order."""
     dims = target_dims(op)
     tensors = {tensor.name: tensor for tensor in op.tensors}

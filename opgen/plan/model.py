@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import TypeAlias
 
 from opgen.ir.nodes import Dim, TensorParam
-from opgen.ir.passes.partition import Part
+from opgen.ir.passes.partition import Part, Temporary
 
 
 @dataclass(frozen=True)
@@ -68,9 +69,13 @@ class ElementwisePlan:
         return self.parts[0].space
 
 
+KernelPlan: TypeAlias = ElementwisePlan
+
+
 @dataclass(frozen=True)
 class Plan:
-    """The kernels of an op on one target, in launch order."""
+    """The kernels of an op on one target, in launch order; `temporaries` are the tensors between them, by variant."""
 
     target: str
-    kernels: tuple[ElementwisePlan, ...]
+    kernels: tuple[KernelPlan, ...]
+    temporaries: tuple[tuple[Temporary, ...], ...] = ((),)

@@ -54,7 +54,7 @@ class Tensor:
     """A declared tensor: `element` is a type or a type variable; packed types store two along the last dim.
 
     `across` says that kernels read it elsewhere than where they write, so that they read a copy of a tensor that is
-    written as well.
+    written as well; `contiguous` that a new result is, whatever the layout of the inputs.
     """
 
     name: str
@@ -63,6 +63,7 @@ class Tensor:
     optional: bool = False
     written: bool = False
     across: bool = False
+    contiguous: bool = False
     parsed: tuple[Dim, ...] = field(init=False, repr=False)
 
     def __post_init__(self) -> None:

@@ -230,7 +230,7 @@ def _strides(
     """The strides, in elements, of an access along the pieces of the space; 0 where it does not move."""
     if access.tensor is None:
         shape = bound.extents(access.parsed)
-        strides = tuple(_row_major(shape))
+        strides = row_major(shape)
     elif tensor is None:
         return (0,) * len(atoms)
     else:
@@ -255,11 +255,12 @@ def _stride(
     return stride * (atom.step // over)
 
 
-def _row_major(shape: Sequence[int]) -> list[int]:
+def row_major(shape: Sequence[int]) -> tuple[int, ...]:
+    """The strides, in elements, of a contiguous tensor."""
     strides = [1] * len(shape)
     for place in range(len(shape) - 2, -1, -1):
         strides[place] = strides[place + 1] * max(shape[place + 1], 1)
-    return strides
+    return tuple(strides)
 
 
 def result_strides(

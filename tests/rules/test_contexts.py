@@ -16,6 +16,7 @@ from opgen.resources import template_root
 #: The templates that are rendered, and what each is given by which name; the others are included in them.
 ROOTS: dict[str, dict[str, type]] = {
     "module.py.j2": {"module": contexts.ModuleContext},
+    "elementwise.py.j2": {"kernel": contexts.KernelContext},
     "test.py.j2": {"test": contexts.TestContext},
 }
 

@@ -1,0 +1,162 @@
+"""Device functions of matrix products: which tile a program computes, where its elements lie, and one step of it.
+
+A product has four groups of dims: the batch, the rows `m` (of the left operand alone), the columns `n` (of the right
+one) and `k`, which is summed over. Each group is one position that splits into up to three coordinates, innermost
+first. Sizes come as multiples of the group's `UNIT` and strides as multiples of 16 or 1 (see `ODD`), which tells the
+compiler what it needs for wide loads without a compilation for each shape.
+"""
+
+import triton
+import triton.language as tl
+
+# Along which group a tensor has stride 1, in its layout class. With 8 added its other strides are in elements.
+ALONG_M = tl.constexpr(1)
+ALONG_N = tl.constexpr(2)
+ALONG_K = tl.constexpr(3)
+ALONG_BATCH = tl.constexpr(4)
+ODD = tl.constexpr(8)
+
+# How tiles are multiplied: `n` across or down, on the matrix unit; one row against whole rows; column by row.
+DOT = tl.constexpr(0)
+SWAPPED = tl.constexpr(1)
+VECTOR = tl.constexpr(2)
+OUTER = tl.constexpr(3)
+
+# The interpreter multiplies bf16 as the integers that it holds them in, so there they are widened first.
+INTERPRETED = tl.constexpr(triton.knobs.runtime.interpret)
+
+
+@triton.jit
+def product_tile(program, m_tiles, n_tiles, GROUP: tl.constexpr):
+    """The batch, row and column of a tile: down `GROUP` rows before the next column, so that L2 serves both."""
+    batch = program // (m_tiles * n_tiles)
+    place = program % (m_tiles * n_tiles)
+    first = place // (GROUP * n_tiles) * GROUP
+    rows = min(m_tiles - first, GROUP)
+    place = place % (GROUP * n_tiles)
+    return batch, first + place % rows, place // rows
+
+
+@triton.jit
+def product_rows(tile, FORM: tl.constexpr, BLOCK: tl.constexpr):
+    """The positions `m` of a tile: down, or across where the operands are swapped."""
+    if FORM == DOT or FORM == OUTER:
+        return tile * BLOCK + tl.arange(0, BLOCK)[:, None]
+    else:
+        return tile * BLOCK + tl.arange(0, BLOCK)[None, :]
+
+
+@triton.jit
+def product_columns(tile, FORM: tl.constexpr, BLOCK: tl.constexpr):
+    """The positions `n` of a tile: across, or down where the operands are swapped."""
+    if FORM == DOT or FORM == OUTER:
+        return tile * BLOCK + tl.arange(0, BLOCK)[None, :]
+    else:
+        return tile * BLOCK + tl.arange(0, BLOCK)[:, None]
+
+
+@triton.jit
+def product_depths(start, FORM: tl.constexpr, BLOCK: tl.constexpr):
+    """The positions `k` of a step, as the left operand has them and as the right one does."""
+    k = start + tl.arange(0, BLOCK)
+    if FORM == DOT or FORM == OUTER:
+        return k[None, :], k[:, None]
+    elif FORM == SWAPPED:
+        return k[:, None], k[None, :]
+    else:
+        return k[None, :], k[None, :]
+
+
+@triton.jit
+def group_at(position, n0, n1, RANK: tl.constexpr, UNIT: tl.constexpr):
+    """A position's coordinates in its group, innermost first; `n0` and `n1` are the inner sizes."""
+    if RANK == 1:
+        return position, position, position
+    elif RANK == 2:
+        return position % (n0 * UNIT), position // (n0 * UNIT), position
+    else:
+        outer = position // (n0 * UNIT)
+        return position % (n0 * UNIT), outer % (n1 * UNIT), outer // (n1 * UNIT)
+
+
+@triton.jit
+def along(at, strides, AXIS: tl.constexpr, LAYOUT: tl.constexpr, RANK: tl.constexpr):
+    """Offsets, in elements, of the coordinates `at` of a group in a tensor."""
+    SCALE: tl.constexpr = 1 if LAYOUT >= ODD else 16
+    if LAYOUT & 7 == AXIS:
+        result = at[0]
+    else:
+        result = at[0] * (strides[0] * SCALE)
+    if RANK > 1:
+        result += at[1] * (strides[1] * SCALE)
+    if RANK > 2:
+        result += at[2] * (strides[2] * SCALE)
+    return result
+
+
+@triton.jit
+def product_zeros(DTYPE: tl.constexpr, FORM: tl.constexpr, M: tl.constexpr, N: tl.constexpr, K: tl.constexpr):
+    """The sums of a tile before the first step."""
+    if FORM == DOT or FORM == OUTER:
+        return tl.zeros((M, N), dtype=DTYPE)
+    elif FORM == SWAPPED:
+        return tl.zeros((N, M), dtype=DTYPE)
+    else:
+        return tl.zeros((N, K), dtype=DTYPE)
+
+
+@triton.jit
+def multiplied(left, right, total, FORM: tl.constexpr, PRECISION: tl.constexpr):
+    """The sums after one more step."""
+    if FORM == DOT:
+        return _dot(left, right, total, PRECISION)
+    elif FORM == SWAPPED:
+        return _dot(right, left, total, PRECISION)
+    else:
+        return total + left.to(total.dtype) * right.to(total.dtype)
+
+
+@triton.jit
+def product_sum(total, FORM: tl.constexpr):
+    """The sums of a tile after the last step, over its positions `m` and `n`."""
+    if FORM == VECTOR:
+        return tl.sum(total, 1, keep_dims=True)
+    else:
+        return total
+
+
+@triton.jit
+def _dot(left, right, total, PRECISION: tl.constexpr):
+    """`total + left @ right`, f8 summed in true f32."""
+    if INTERPRETED and left.dtype == tl.bfloat16:
+        left = left.to(tl.float32)
+        right = right.to(tl.float32)
+    return tl.dot(
+        left, right, total, input_precision=PRECISION, max_num_imprecise_acc=0, out_dtype=total.dtype
+    )
+
+
+@triton.jit
+def operand_f8e4m3(value):
+    """Loaded f8e4m3 as it is multiplied: as it is where the GPU has the type, else its bytes as exact f16."""
+    if value.dtype == tl.uint8:
+        low = (value & 0x7F).to(tl.uint16)
+        bits = ((value & 0x80).to(tl.uint16) << 8) | (low << 7)
+        small = bits.to(tl.float16, bitcast=True) * 256.0
+        return tl.where(low == 0x7F, float("nan"), small).to(tl.float16)
+    else:
+        return value
+
+
+@triton.jit
+def operand_f8e5m2(value):
+    """The bytes of f8e5m2 as exact f16, of which they are the upper half."""
+    return (value.to(tl.uint16) << 8).to(tl.float16, bitcast=True)
+
+
+@triton.jit
+def parts_of(total):
+    """The left and the right half of a tile's columns."""
+    rows: tl.constexpr = total.shape[0]
+    columns: tl.constexpr = total.shape[1]
+    return tl.split(tl.permute(tl.reshape(total, (rows, 2, columns // 2)), (0, 2, 1)))
