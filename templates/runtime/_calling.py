@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import torch
@@ -13,6 +14,7 @@ from ._launching import (
     REMEMBERED_CALLS,
     Arguments,
     Declared,
+    Prepared,
     Tensors,
     compute,
     launch,
@@ -29,13 +31,17 @@ class Entry(Declared):
 
     def call(self, *values: Any, out: Any = None) -> Any:
         """Calls the op with its parameters in order: at once where the same signature was called before."""
-        signature = None if out is not None else _signature(values)
-        prepared = self.ready.get(signature)
-        if prepared is not None:
-            return single(launch(prepared, values, ()))
+        outputs = () if out is None else out if type(out) is tuple else (out,)
+        signature = _signature((*values, *outputs))
+        ready = self.ready.get(signature)
+        if ready is not None and (out is None or ready.is_apart(values, outputs)):
+            results = launch(ready.prepared, values, outputs)
+            for tensor in outputs:
+                torch.autograd.graph.increment_version(tensor)
+            return single(results)
         result = run(self, dict(zip(self.parameters, values)), out)
         if signature is not None:
-            _remember(self, signature, values)
+            _remember(self, signature, values, outputs)
         return result
 
     def run(self, arguments: Arguments, out: Any = None, config: Config | None = None) -> Any:
@@ -112,8 +118,37 @@ def _signature(values: tuple[Any, ...]) -> tuple[Any, ...] | None:
     return tuple(key)
 
 
-def _remember(entry: Declared, signature: tuple[Any, ...], values: tuple[Any, ...]) -> None:
-    """Keeps the plan of a call that was launched as it came: fresh results, and no scalar to convert."""
+@dataclass(frozen=True)
+class _Ready:
+    """A call signature that can be launched at once, and the bytes that its tensors span, by argument."""
+
+    prepared: Prepared
+    spans: tuple[int, ...]
+    output_spans: tuple[int, ...]
+
+    def is_apart(self, values: Sequence[Any], outputs: Sequence[torch.Tensor]) -> bool:
+        """Whether the outputs share no memory with the inputs, nor with each other, as their addresses tell."""
+        taken = [(value.data_ptr(), span) for value, span in zip(values, self.spans) if span]
+        for tensor, span in zip(outputs, self.output_spans):
+            start = tensor.data_ptr()
+            if any(start < other + length and other < start + span for other, length in taken):
+                return False
+            taken.append((start, span))
+        return True
+
+
+def _span(value: Any) -> int:
+    """Bytes from the first to behind the last element of a tensor; 0 for all else."""
+    if not isinstance(value, torch.Tensor) or value.numel() == 0:
+        return 0
+    last = sum((size - 1) * stride for size, stride in zip(value.shape, value.stride()))
+    return (last + 1) * value.element_size()
+
+
+def _remember(
+    entry: Declared, signature: tuple[Any, ...], values: tuple[Any, ...], outputs: tuple[torch.Tensor, ...]
+) -> None:
+    """Keeps the plan of a call that was launched as it came: no scalar to convert, nothing updated in place."""
     op = entry.operator
     arguments = dict(zip(entry.parameters, values))
     tensors = {spec.name: arguments[spec.name] for spec in op.inputs}
@@ -124,11 +159,13 @@ def _remember(entry: Declared, signature: tuple[Any, ...], values: tuple[Any, ..
     for spec in op.scalars:
         if bind_scalar(op, spec, arguments[spec.name], device) is not arguments[spec.name]:
             return
-    prepared = remembered(entry, ("launch", None), tensors, consts, lambda: None)
+    layouts = ((tensor.shape, tensor.stride()) for tensor in outputs)
+    prepared = remembered(entry, ("launch", None, *layouts), tensors, consts, lambda: None)
     if prepared is not None:
         if len(entry.ready) >= REMEMBERED_CALLS:
             entry.ready.clear()
-        entry.ready[signature] = prepared
+        spans = tuple(map(_span, values)), tuple(map(_span, outputs))
+        entry.ready[signature] = _Ready(prepared, *spans)
 
 
 def _outputs(op: Operator, bound: Bound, out: Any) -> tuple[torch.Tensor, ...] | None:

@@ -13,6 +13,7 @@ import triton
 
 from ._binding import Bound, Operator, Tensor, bind
 from ._elementwise import Config, Launch, Walk, plan, result_strides, row_major
+from ._repeating import Repeated
 
 #: Whether kernels run in Triton's interpreter, on CPU tensors.
 INTERPRETED: bool = triton.knobs.runtime.interpret
@@ -114,10 +115,11 @@ class Prepared:
     results: tuple[Layout, ...]
     temporaries: tuple[Layout, ...]
     launches: tuple[tuple[AnyKernel, Any], ...]
+    via: Callable[[Any], Any]
 
 
 def as_it_is(kernel: Any) -> Any:
-    """The kernel that is launched, where nobody wants to see the launches."""
+    """The kernel itself: the `via` of launches that go through Triton each time."""
     return kernel
 
 
@@ -129,11 +131,12 @@ def compute(
     *,
     outputs: Sequence[torch.Tensor] | None = None,
     config: Any | None = None,
-    via: Callable[[Any], Any] = as_it_is,
+    via: Callable[[Any], Any] | None = None,
 ) -> tuple[torch.Tensor, ...]:
     """Allocates the results of a checked call (unless `outputs` are given) and launches its kernels.
 
     `via` wraps each kernel, for those who want to see the launches: the registered operator's are PyTorch's to see.
+    Without it, repeated launches take what was compiled for the first.
     """
     op = entry.operator
     written = dict(zip((spec.name for spec in op.results), outputs or ()))
@@ -153,7 +156,7 @@ def launch(
     values: Sequence[Any],
     outputs: tuple[torch.Tensor, ...],
     old: Sequence[torch.Tensor] = (),
-    via: Callable[[Any], Any] = as_it_is,
+    via: Callable[[Any], Any] | None = None,
 ) -> tuple[torch.Tensor, ...]:
     """Launches a planned call; `values` are the op's parameters in order, and no `outputs` are given for new ones.
 
@@ -165,7 +168,7 @@ def launch(
     further = (*old, *[layout.empty(device) for layout in prepared.temporaries])
     with _on(device):
         for kernel, figures in prepared.launches:
-            kernel.launch(via, figures, prepared.bound.sizes, *values, *outputs, *further)
+            kernel.launch(via or prepared.via, figures, prepared.bound.sizes, *values, *outputs, *further)
     return outputs
 
 
@@ -204,7 +207,8 @@ def _prepare(
             return None
         if figures is not None:
             launches.append((kernel, figures))
-    return Prepared(bound, results, temporaries, tuple(launches))
+    via = Repeated(bound.device) if bound.device.type == "cuda" else as_it_is
+    return Prepared(bound, results, temporaries, tuple(launches), via)
 
 
 def _strides(op: Operator, bound: Bound, tensors: Tensors, spec: Tensor) -> tuple[int, ...]:
@@ -251,7 +255,7 @@ def _compute_on_copies(
     consts: Arguments,
     outputs: Mapping[str, torch.Tensor],
     config: Any | None,
-    via: Callable[[Any], Any],
+    via: Callable[[Any], Any] | None,
 ) -> tuple[torch.Tensor, ...]:
     """The same over dense copies in one order of dims: for layouts of more than six dims that do not merge."""
     op = entry.operator
