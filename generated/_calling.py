@@ -17,12 +17,13 @@ from ._launching import (
     Declared,
     Prepared,
     Tensors,
+    call_reference,
     compute,
     launch,
     remembered,
     runs_kernels,
 )
-from ._registration import call_operator, call_reference, single
+from ._registration import call_operator, single
 
 _CPU = torch.device("cpu")
 
@@ -54,7 +55,7 @@ def run(entry: Declared, arguments: Arguments, out: Any = None, config: Config |
     """Calls an op: checks the arguments, then launches its kernels, or takes the reference on CPU tensors.
 
     Under `torch.compile`, `torch.func`, autograd and for tensor subclasses the registered operator is called
-    instead. `config` forces one config on every kernel.
+    instead. `config` forces one config on every kernel, a tuple one on each.
     """
     op = entry.operator
     tensors = {spec.name: arguments[spec.name] for spec in op.inputs}

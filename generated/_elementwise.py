@@ -105,11 +105,14 @@ def plan(
 
     Raises `NotImplementedError` where the space has more than six dims after collapsing; the caller then copies.
     """
-    atoms = _atoms(walk, bound)
-    full_sizes = tuple(atom.size for atom in atoms)
+    pieces = atoms(walk, bound)
+    full_sizes = tuple(piece.size for piece in pieces)
     if 0 in full_sizes:
         return None
-    full_strides = [_strides(access, atoms, bound, tensors[access.tensor] if access.tensor else None) for access in walk.accesses]
+    full_strides = [
+        access_strides(access, pieces, bound, tensors[access.tensor] if access.tensor else None)
+        for access in walk.accesses
+    ]
     sizes, strides = collapse(full_sizes, full_strides)
     if len(sizes) > MAX_DIMS:
         raise NotImplementedError(f"{len(sizes)} dims after collapsing")
@@ -204,36 +207,37 @@ class _Atom:
     size: int
 
 
-def _atoms(walk: Walk, bound: Bound) -> tuple[_Atom, ...]:
-    atoms: list[_Atom] = []
+def atoms(walk: Walk, bound: Bound) -> tuple[_Atom, ...]:
+    """The pieces of a walk's space, outermost first."""
+    pieces: list[_Atom] = []
     for one in walk.parsed:
         if one.name == "...":
             count = len(bound.ellipsis)
-            atoms += [_Atom("...", count - 1 - place, size) for place, size in enumerate(bound.ellipsis)]
+            pieces += [_Atom("...", count - 1 - place, size) for place, size in enumerate(bound.ellipsis)]
             continue
         steps = {one.over}
         for access in walk.accesses:
             steps |= {other.over for other in access.parsed if _key(other) == _key(one) and other.over > one.over}
         extent = bound.sizes[one.name] * one.times
         for step in sorted(steps, reverse=True):
-            atoms.append(_Atom(_key(one), step, extent // step))
+            pieces.append(_Atom(_key(one), step, extent // step))
             extent = step
-    return tuple(atoms)
+    return tuple(pieces)
 
 
 def _key(one: Dim) -> str:
     return one.name if one.times == 1 else f"{one.name} * {one.times}"
 
 
-def _strides(
-    access: Access, atoms: Sequence[_Atom], bound: Bound, tensor: torch.Tensor | None
+def access_strides(
+    access: Access, pieces: Sequence[_Atom], bound: Bound, tensor: torch.Tensor | None
 ) -> tuple[int, ...]:
     """The strides, in elements, of an access along the pieces of the space; 0 where it does not move."""
     if access.tensor is None:
         shape = bound.extents(access.parsed)
         strides = row_major(shape)
     elif tensor is None:
-        return (0,) * len(atoms)
+        return (0,) * len(pieces)
     else:
         shape, strides = tuple(tensor.shape), tensor.stride()
     named = access.parsed[1:] if access.dims and access.dims[0] == "..." else access.parsed
@@ -243,7 +247,7 @@ def _strides(
         for one, stride in zip(named, strides[leading:])
         if one.text not in access.gathered
     }
-    return tuple(_stride(atom, by_key, shape[:leading], strides[:leading]) for atom in atoms)
+    return tuple(_stride(piece, by_key, shape[:leading], strides[:leading]) for piece in pieces)
 
 
 def _stride(

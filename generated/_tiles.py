@@ -36,18 +36,22 @@ def scalar64(high, low, dtype: tl.constexpr):
 
 
 @triton.jit
+def _elements(count, UNIT: tl.constexpr, positions):
+    """A size or a stride, passed in units, in elements: with as many bits as the positions that it meets."""
+    return tl.cast(count, positions.dtype) * tl.cast(UNIT, positions.dtype)
+
+
+@triton.jit
 def tile(n_rows, n_cols, UNIT: tl.constexpr, WIDE: tl.constexpr, ROWS: tl.constexpr, COLUMNS: tl.constexpr):
     """This program's rows `[ROWS, 1]` and columns `[1, COLUMNS]`, and which of each are inside the space."""
     program = tl.program_id(0)
-    col_tiles = tl.cdiv(n_cols * UNIT, COLUMNS)
-    row_tile = program // col_tiles
-    col_tile = program % col_tiles
     if WIDE:
-        row_tile = row_tile.to(tl.int64)
-        col_tile = col_tile.to(tl.int64)
-    rows = row_tile * ROWS + tl.arange(0, ROWS)[:, None]
-    cols = col_tile * COLUMNS + tl.arange(0, COLUMNS)[None, :]
-    return rows, cols, rows < n_rows, cols < n_cols * UNIT
+        program = program.to(tl.int64)
+    width = _elements(n_cols, UNIT, program)
+    col_tiles = tl.cdiv(width, COLUMNS)
+    rows = program // col_tiles * ROWS + tl.arange(0, ROWS)[:, None]
+    cols = program % col_tiles * COLUMNS + tl.arange(0, COLUMNS)[None, :]
+    return rows, cols, rows < n_rows, cols < width
 
 
 @triton.jit
@@ -62,17 +66,21 @@ def coordinates(rows, cols, n1, n2, n3, n4, n5, RANK: tl.constexpr, UNIT: tl.con
     i3 = rows
     i4 = rows
     if RANK > 2:
-        i4 = i0 % (n4 * UNIT)
-        i0 = i0 // (n4 * UNIT)
+        size4 = _elements(n4, UNIT, rows)
+        i4 = i0 % size4
+        i0 = i0 // size4
     if RANK > 3:
-        i3 = i0 % (n3 * UNIT)
-        i0 = i0 // (n3 * UNIT)
+        size3 = _elements(n3, UNIT, rows)
+        i3 = i0 % size3
+        i0 = i0 // size3
     if RANK > 4:
-        i2 = i0 % (n2 * UNIT)
-        i0 = i0 // (n2 * UNIT)
+        size2 = _elements(n2, UNIT, rows)
+        i2 = i0 % size2
+        i0 = i0 // size2
     if RANK > 5:
-        i1 = i0 % (n1 * UNIT)
-        i0 = i0 // (n1 * UNIT)
+        size1 = _elements(n1, UNIT, rows)
+        i1 = i0 % size1
+        i0 = i0 // size1
     return i0, i1, i2, i3, i4, cols, cols // n5, cols % n5
 
 
@@ -94,9 +102,10 @@ def offsets(at, strides, LAYOUT: tl.constexpr, RANK: tl.constexpr, UNIT: tl.cons
         if KIND == UNIT_COLUMNS:
             result += at[5]
         elif KIND == FOLDED:
-            result += at[6] * (strides[5] * SCALE) + at[7] * (strides[6] * SCALE)
+            result += at[6] * _elements(strides[5], SCALE, at[6])
+            result += at[7] * _elements(strides[6], SCALE, at[7])
         elif KIND != ZERO_COLUMNS:
-            result += at[5] * (strides[5] * SCALE)
+            result += at[5] * _elements(strides[5], SCALE, at[5])
         return result
 
 
@@ -106,18 +115,18 @@ def _row_offsets(at, strides, KIND: tl.constexpr, RANK: tl.constexpr, SCALE: tl.
     if KIND == UNIT_ROWS and RANK == 2:
         result = at[0]
     else:
-        result = at[0] * (strides[0] * SCALE)
+        result = at[0] * _elements(strides[0], SCALE, at[0])
     if RANK > 2:
         if KIND == UNIT_ROWS:
             result += at[4]
         else:
-            result += at[4] * (strides[4] * SCALE)
+            result += at[4] * _elements(strides[4], SCALE, at[4])
     if RANK > 3:
-        result += at[3] * (strides[3] * SCALE)
+        result += at[3] * _elements(strides[3], SCALE, at[3])
     if RANK > 4:
-        result += at[2] * (strides[2] * SCALE)
+        result += at[2] * _elements(strides[2], SCALE, at[2])
     if RANK > 5:
-        result += at[1] * (strides[1] * SCALE)
+        result += at[1] * _elements(strides[1], SCALE, at[1])
     return result
 
 
@@ -139,13 +148,13 @@ def step(index, stride, UNIT: tl.constexpr):
     if UNIT == 0:
         return index.to(tl.int64)
     else:
-        return index.to(tl.int64) * (stride * UNIT)
+        return index.to(tl.int64) * (tl.cast(stride, tl.int64) * UNIT)
 
 
 @triton.jit
 def inside(index, size, UNIT: tl.constexpr):
     """Whether gathered positions are inside a dim of `size * UNIT` elements."""
-    return (index >= 0) & (index < size * UNIT)
+    return (index >= 0) & (index < tl.cast(size, tl.int64) * tl.cast(UNIT, tl.int64))
 
 
 @triton.jit

@@ -190,7 +190,7 @@ def reference(x: torch.Tensor, p: float | torch.Tensor, seed: int | torch.Tensor
     p = rt.eager.scalar(p, torch.float32, device)
     seed = rt.eager.scalar(seed, torch.int64, device)
     y = torch.where(
-        rt.eager.uniform(seed, rt.eager.position(bound, ("...",), ("...",))) < p,
+        rt.eager.uniform(seed, rt.eager.position(bound, ("...",))) < p,
         rt.eager.scalar(0.0, torch.float32, device),
         x / (1.0 - p),
     )

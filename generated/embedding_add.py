@@ -114,13 +114,13 @@ def _embedding_add_strided(
     ids_s0, ids_s1, ids_s2, ids_s3, ids_s4, ids_s5, ids_s6,
     token_table_base_s0, token_table_base_s1, token_table_base_s2, token_table_base_s3,
     token_table_base_s4, token_table_base_s5, token_table_base_s6,
-    positions_s0, positions_s1, positions_s2, positions_s3, positions_s4, positions_s5,
-    positions_s6,
+    positions__s0, positions__s1, positions__s2, positions__s3, positions__s4, positions__s5,
+    positions__s6,
     position_table_base_s0, position_table_base_s1, position_table_base_s2,
     position_table_base_s3, position_table_base_s4, position_table_base_s5,
     position_table_base_s6,
     y_layout: tl.constexpr, ids_layout: tl.constexpr, token_table_base_layout: tl.constexpr,
-    positions_layout: tl.constexpr, position_table_base_layout: tl.constexpr,
+    positions__layout: tl.constexpr, position_table_base_layout: tl.constexpr,
     token_table_V_size_unit: tl.constexpr, token_table_V_stride_unit: tl.constexpr,
     position_table_P_size_unit: tl.constexpr, position_table_P_stride_unit: tl.constexpr,
     RANK: tl.constexpr, UNIT: tl.constexpr, WIDE: tl.constexpr,
@@ -149,18 +149,18 @@ def _embedding_add_strided(
         RANK,
         UNIT,
     )
-    positions_at = offsets(
+    positions__at = offsets(
         at,
         (
-            positions_s0,
-            positions_s1,
-            positions_s2,
-            positions_s3,
-            positions_s4,
-            positions_s5,
-            positions_s6,
+            positions__s0,
+            positions__s1,
+            positions__s2,
+            positions__s3,
+            positions__s4,
+            positions__s5,
+            positions__s6,
         ),
-        positions_layout,
+        positions__layout,
         RANK,
         UNIT,
     )
@@ -181,7 +181,7 @@ def _embedding_add_strided(
     )
     ids = tl.load(ids_ptr + ids_at, mask=mask_of(row_mask, col_mask, ids_layout))
     positions = tl.load(
-        positions_ptr + positions_at, mask=mask_of(row_mask, col_mask, positions_layout)
+        positions_ptr + positions__at, mask=mask_of(row_mask, col_mask, positions__layout)
     )
     y = _embedding_add_formula(
         ids,
@@ -344,7 +344,7 @@ def reference(
     ) + rt.eager.gather(position_table, ("P", "D"), ("...", "D"), {"P": positions}).to(
         torch.float32
     )
-    return rt.eager.finish(y.to(T), ("...", "D"), ("...", "D"), bound)
+    return rt.eager.finish(y.to(T), ("...", "D"), ("...", "D"), bound, contiguous=False)
 
 
 _ENTRY = rt.Entry(

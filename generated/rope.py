@@ -295,7 +295,7 @@ def reference(x: torch.Tensor, cos: torch.Tensor, sin: torch.Tensor) -> torch.Te
     T = x.dtype
     cos = rt.eager.align(cos.to(torch.float32), ("...", "S", "D"), ("...", "S", "H", "D"))
     sin = rt.eager.align(sin.to(torch.float32), ("...", "S", "D"), ("...", "S", "H", "D"))
-    t0 = rt.eager.position(bound, ("D",), ("...", "S", "H", "D"))
+    t0 = rt.eager.position(bound, ("D",))
     t1 = rt.eager.floor_div(rt.eager.size(bound, "D"), rt.eager.scalar(2, torch.int64, device))
     first = t0 < t1
     rotated = torch.where(

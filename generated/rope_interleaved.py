@@ -268,7 +268,7 @@ def reference(x: torch.Tensor, cos: torch.Tensor, sin: torch.Tensor) -> torch.Te
     T = x.dtype
     cos = rt.eager.align(cos.to(torch.float32), ("...", "S", "D / 2"), ("...", "S", "H", "D"))
     sin = rt.eager.align(sin.to(torch.float32), ("...", "S", "D / 2"), ("...", "S", "H", "D"))
-    t0 = rt.eager.position(bound, ("D",), ("...", "S", "H", "D"))
+    t0 = rt.eager.position(bound, ("D",))
     other = rt.eager.gather(x, ("...", "S", "H", "D"), ("...", "S", "H", "D"), {"D": t0 ^ 1}).to(
         torch.float32
     )

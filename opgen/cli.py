@@ -5,14 +5,17 @@ Exit codes: 0 fine; 1 the user's to change, drift included; 2 a mistake of opgen
 
 from __future__ import annotations
 
+import os
 import sys
-from collections.abc import Sequence
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
-from opgen.cli_report import drift_diagnostic, file_diagnostic
+from opgen.cli_report import Bar, drift_diagnostic, file_diagnostic
 from opgen.cli_session import FINE, USER_ERROR, Session, run
 from opgen.config import decode, load_specs
 from opgen.diagnostics import SpecError, did_you_mean
@@ -207,12 +210,115 @@ def explain(session: Session, spec: str, op_name: str | None, form: str, targets
 
 @cli.command()
 @click.option("--json", "as_json", is_flag=True, help="Print all that is known of them.")
-def targets(as_json: bool) -> int:
+@click.option("--this", is_flag=True, help="Only those of this machine's GPUs.")
+def targets(as_json: bool, this: bool) -> int:
     """List the GPU targets."""
     from opgen.cli_explain import target_table, targets_json
 
-    print(targets_json() if as_json else target_table())
+    names, remarks = _own_targets() if this else (None, [])
+    for remark in remarks:
+        print(remark, file=sys.stderr)
+    if names == ():
+        return USER_ERROR
+    print(targets_json(names) if as_json else target_table(names))
     return FINE
+
+
+def _own_targets() -> tuple[Names, list[str]]:
+    """The targets whose configs this machine's GPUs take, and what is to be said of them."""
+    from opgen.device.machine import nearest_target, probe
+
+    names: list[str] = []
+    gpus = probe().gpus
+    remarks = (
+        [] if gpus else ["this machine has no GPU that PyTorch or nvidia-smi knows; `opgen doctor` says more"]
+    )
+    for gpu in dict.fromkeys(gpus):
+        target = nearest_target(gpu.architecture)
+        if target is None:
+            remarks.append(f"{gpu.name}: there is no target for {gpu.architecture}")
+            continue
+        names.append(target.name)
+        if target.name != gpu.architecture:
+            remarks.append(
+                f"{gpu.name}: {gpu.architecture} is no target; it takes the configs of {target.name}"
+            )
+    return tuple(dict.fromkeys(names)), remarks
+
+
+@cli.command()
+@click.option("--json", "as_json", is_flag=True, help="Print it as JSON.")
+def doctor(as_json: bool) -> int:
+    """Say what this machine has, what is known not to work on it, and what to do about that."""
+    from opgen.device.doctor import diagnose
+    from opgen.device.machine import probe
+
+    diagnosis = diagnose(probe())
+    print(diagnosis.json if as_json else diagnosis.text)
+    return USER_ERROR if diagnosis.is_broken else FINE
+
+
+@cli.command()
+@_specs
+@_target
+@click.option("--jobs", type=click.IntRange(1), default=min(2, os.cpu_count() or 1), show_default=True)
+@click.option("--sample", type=click.IntRange(1), metavar="N", help="Compile N jobs, spread over all.")
+@click.option("--json", "json_file", metavar="FILE", help="Write every job with its figures there.")
+@click.option("--md", "markdown_file", metavar="FILE", help="Write the tables there, as Markdown.")
+@_color
+@click.pass_obj
+def vet(
+    session: Session,
+    specs: Names,
+    targets: Names | None,
+    jobs: int,
+    sample: int | None,
+    json_file: str | None,
+    markdown_file: str | None,
+) -> int:
+    """Compile every kernel for every target, without a GPU, and check what each takes (needs torch and triton)."""
+    if os.environ.get("TRITON_INTERPRET") == "1":
+        raise click.UsageError(
+            "TRITON_INTERPRET=1 gives kernels to the interpreter; unset it to compile them"
+        )
+    with _needing_torch():
+        from opgen.device import vet as vetting
+        from opgen.device import vet_report
+    sources = load_specs(session.project, Path.cwd(), specs)
+    names = session.targets(targets)
+    bar = Bar("vetting")
+    try:
+        found = vetting.main(
+            sources,
+            read=session.project.read,
+            targets=names,
+            jobs=jobs,
+            sample=sample,
+            progress=bar.show,
+            clock=time.monotonic,
+        )
+    finally:
+        bar.clear()
+    print(vet_report.text(found))
+    if json_file is not None:
+        replace_file(Path.cwd() / json_file, vet_report.as_json(found))
+    if markdown_file is not None:
+        words = [*specs, *(["--target", ",".join(names)] if targets else [])]
+        words += ["--sample", str(sample)] if sample else []
+        command = " ".join(["opgen vet", *words, "--md", markdown_file])
+        replace_file(Path.cwd() / markdown_file, vet_report.markdown(found, command))
+    return USER_ERROR if found.faults else FINE
+
+
+@contextmanager
+def _needing_torch() -> Iterator[None]:
+    """Tells in one line that torch or triton is missing."""
+    try:
+        yield
+    except ModuleNotFoundError as error:
+        if error.name not in ("torch", "triton"):
+            raise
+        raise click.UsageError(f"this needs {error.name}: pip install 'opgen[run]'") from error
 
 
 @cli.command()
@@ -235,6 +341,41 @@ def new(session: Session, name: str) -> int:
 
 @cli.command()
 @click.argument("specs", nargs=-1, required=True, metavar="SPEC...")
+@_target
+@click.option(
+    "--sizes", metavar="SIZES", callback=_split_commas, help="Entries of `sizes`, or `...=2048,N=64`."
+)
+@click.option(
+    "--dtype", "dtypes", metavar="TYPES", callback=_split_commas, help="Element types; default: bf16."
+)
+@click.option("--json", "as_json", is_flag=True, help="Print it as JSON, with the rates that it rests on.")
+@click.option("--plot", "picture", metavar="FILE.png", help="Draw the roofline there (needs matplotlib).")
+@_color
+@click.pass_obj
+def advise(
+    session: Session,
+    specs: Names,
+    targets: Names | None,
+    sizes: Names | None,
+    dtypes: Names | None,
+    as_json: bool,
+    picture: str | None,
+) -> int:
+    """Predict whether a kernel is worth it: operations, bytes, roofline, times and a verdict for each target."""
+    from opgen.advise import report
+    from opgen.cli_advise import advices, save_plot
+
+    found = advices(
+        session, load_specs(session.project, Path.cwd(), specs), session.targets(targets), sizes, dtypes
+    )
+    if picture is not None:
+        save_plot(found, Path.cwd() / picture)
+    print(report.as_json(found) if as_json else report.text(found))
+    return FINE
+
+
+@cli.command()
+@click.argument("specs", nargs=-1, required=True, metavar="SPEC...")
 @click.option("--json", "json_file", metavar="FILE", help="Write the measurements there as JSON, too.")
 @click.option("--sizes", metavar="LABELS", callback=_split_commas, help="Only these entries of `sizes`.")
 @click.option("--dtype", "dtypes", metavar="TYPES", callback=_split_commas, help="Only these element types.")
@@ -248,12 +389,8 @@ def bench(
     dtypes: Names | None,
 ) -> int:
     """Measure ops on this machine's GPU against PyTorch (needs torch and triton)."""
-    try:
+    with _needing_torch():
         from opgen.device import bench as measuring
-    except ModuleNotFoundError as error:
-        if error.name not in ("torch", "triton"):
-            raise
-        raise click.UsageError(f"this needs {error.name}: pip install 'opgen[run]'") from error
     sources = load_specs(session.project, Path.cwd(), specs)
     measured = measuring.main(sources, read=session.project.read, sizes=sizes, dtypes=dtypes)
     print(measured.text)

@@ -50,21 +50,21 @@ def plan_texts(build: Build) -> dict[str, str]:
     }
 
 
-def targets_json() -> str:
-    """Everything that the table of targets says."""
+def targets_json(names: tuple[str, ...] | None = None) -> str:
+    """Everything that the table says of targets: of all, where none are named."""
     from opgen.targets import TARGETS
 
-    return json.dumps({name: asdict(target) for name, target in TARGETS.items()}, indent=2)
+    return json.dumps({name: asdict(TARGETS[name]) for name in names or TARGETS}, indent=2)
 
 
 _COLUMNS = "target,part,SMs,warp,registers,shared KiB,GB/s,f16 TFLOP/s,f8,descriptors"
 
 
-def target_table() -> str:
-    """The targets, one a line. An AMD compute unit counts as an SM, a wave as a warp."""
+def target_table(names: tuple[str, ...] | None = None) -> str:
+    """The targets, one a line: all, where none are named. An AMD compute unit counts as an SM, a wave as a warp."""
     from opgen.targets import TARGETS
 
-    rows = [_COLUMNS.split(","), *map(_target_row, TARGETS.values())]
+    rows = [_COLUMNS.split(","), *(_target_row(TARGETS[name]) for name in names or TARGETS)]
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     lines = ("  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)) for row in rows)
     return "\n".join(line.rstrip() for line in lines)

@@ -16,6 +16,8 @@ from opgen.source import Source, Span
 
 MANY_SPECS = 10  # from here on, a build says where it is
 
+_BAR_WIDTH = 30
+
 _RESET = "\033[0m"
 _COLORS = {"error": "\033[1;31m", "warning": "\033[1;33m", "note": "\033[1;36m"}  # bold red, yellow, cyan
 _HEADING = re.compile(r"^(?P<place>\S.*?: )(?P<severity>error|warning|note)(?P<rest>\[|: )", re.MULTILINE)
@@ -153,4 +155,28 @@ class Progress:
     def clear(self) -> None:
         """Takes the line off the terminal."""
         if self.total >= MANY_SPECS and sys.stderr.isatty():
+            print("\r\033[K", end="", file=sys.stderr, flush=True)
+
+
+@dataclass
+class Bar:
+    """How much of a long piece of work is done: a bar on a terminal, elsewhere a line for each tenth."""
+
+    what: str
+    told: int = -1
+
+    def show(self, done: int, total: int) -> None:
+        """Call this whenever something is done."""
+        share = done / total if total else 1.0
+        if sys.stderr.isatty():
+            filled = int(share * _BAR_WIDTH)
+            bar = "#" * filled + "." * (_BAR_WIDTH - filled)
+            print(f"\r\033[K{self.what} [{bar}] {done}/{total}", end="", file=sys.stderr, flush=True)
+        elif int(share * 10) > self.told:
+            self.told = int(share * 10)
+            print(f"{self.what}: {done}/{total}", file=sys.stderr, flush=True)
+
+    def clear(self) -> None:
+        """Takes the bar off the terminal."""
+        if sys.stderr.isatty():
             print("\r\033[K", end="", file=sys.stderr, flush=True)

@@ -117,8 +117,15 @@ def _refuse_clashes(specs: Sequence[BuiltSpec], found: Diagnostics) -> None:
     first: dict[str, Op] = {}
     reserved = package.reserved_modules()
     for op in (op.ir for spec in specs for op in spec.ops):
-        if op.name in reserved:
-            message = f"an op cannot be named `{op.name}`: the generated package has a module of that name"
+        owner = (
+            "the generated package has a module of that name"
+            if op.name in reserved
+            else "Python gives its modules attributes of such names"
+            if op.name.startswith("__") and op.name.endswith("__")
+            else None
+        )
+        if owner is not None:
+            message = f"an op cannot be named `{op.name}`: {owner}"
             found.error("OPG801", message, op.span, help=f"name it `{op.name.strip('_')}_op`")
         earlier = first.setdefault(op.name, op)
         if earlier is not op:

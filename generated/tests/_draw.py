@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 
 import torch
 from torch import Tensor
@@ -16,6 +17,13 @@ _WIDTHS = (1e-3, 1.0, 1.0, 10.0, 100.0)
 """Standard deviations of normal numbers: most functions vary most near 1."""
 
 _HALVES = (0.5, -0.5, 1.5, -1.5, 2.5, -2.5, 1.0, -1.0, 2.0, 3.0, -3.0)
+
+
+_MEANS = (0.0, 0.0, 1.0, 1.0, 30.0)
+"""Standard deviations of the means of rows."""
+
+_FEWEST_ROWS = 4
+"""Of a tensor in which some are special."""
 
 
 def special_floats(dtype: torch.dtype) -> Tensor:
@@ -50,6 +58,48 @@ def draw_tensor(
     specials = special_floats(dtype).to(torch.float64)
     chosen = specials[_pick(len(specials), shape, generator)]
     return torch.where(torch.rand(shape, generator=generator) < special, chosen, numbers).to(dtype)
+
+
+def draw_rows(
+    shape: tuple[int, ...],
+    axes: Sequence[int],
+    dtype: torch.dtype,
+    generator: torch.Generator,
+    limits: Range | None,
+    special: float,
+) -> Tensor:
+    """A tensor whose rows, which lie along `axes`, differ in scale and mean; a few of them are special.
+
+    Special elements anywhere would leave no row without one.
+    """
+    if limits is not None or not dtype.is_floating_point:
+        return draw_tensor(shape, dtype, generator, limits, special)
+    rows = tuple(1 if axis in axes else size for axis, size in enumerate(shape))
+    numbers = torch.randn(shape, generator=generator, dtype=torch.float64)
+    mean = _MEANS[int(_pick(len(_MEANS), (), generator))]
+    numbers = numbers * torch.exp(torch.randn(rows, generator=generator) / 2)
+    numbers = numbers + mean * torch.randn(rows, generator=generator)
+    if math.prod(rows) >= _FEWEST_ROWS and math.prod(shape):
+        numbers = _with_special_rows(numbers, rows, axes, generator, special)
+    return numbers.to(dtype)
+
+
+def _with_special_rows(
+    numbers: Tensor, rows: tuple[int, ...], axes: Sequence[int], generator: torch.Generator, special: float
+) -> Tensor:
+    """Some rows of one number, or with one infinity or NaN."""
+    lone = torch.ones(numbers.shape, dtype=torch.bool)
+    for axis in axes:
+        size = numbers.shape[axis]
+        place = torch.arange(size).reshape(-1, *(1,) * (numbers.ndim - 1 - axis))
+        lone = lone & (place == _pick(size, rows, generator))
+    whole = torch.ones_like(lone)
+    chosen = torch.where(torch.rand(rows, generator=generator) < special, _pick(6, rows, generator), -1)
+    for kind, (value, places) in enumerate(
+        ((-math.inf, whole), (math.nan, lone), (math.inf, lone), (-math.inf, lone), (0.0, whole), (-7.0, whole))
+    ):
+        numbers = torch.where((chosen == kind) & places, value, numbers)
+    return numbers
 
 
 def _draw_integers(

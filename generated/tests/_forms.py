@@ -10,6 +10,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from .. import _runtime as rt
 from ._call import (
     DEVICE,
     Fault,
@@ -55,9 +56,9 @@ def check_results(case: Case) -> None:
         for call in maker.call(shape, {}, config=None):
             check_call(case, call)
             _check_fresh(case, call)
-    for shape in ((5, 33), (11, 33), (11, 33)):  # a gathered table may have the result's shape, too
-        for call in maker.call(shape, {}):
-            _check_in_place(case, replace(call, left_out=frozenset()))
+    several_tiles = (40, 33)  # in which a gathered table of 40 rows may be the result, too
+    for call in Maker(case, inner=several_tiles[:1]).call(several_tiles, {}, integers=(0, 3)):
+        _check_in_place(case, replace(call, left_out=frozenset()))
     _check_refusals(case)
 
 
@@ -122,9 +123,19 @@ def _check_fresh(case: Case, call: Call) -> None:
         compare(case, call, spec, result, expected[spec.name], None)
         if spec.updated and result is not arguments.given[spec.name]:
             _fail(case, call, f"the returned {spec.name} is not the tensor that was updated")
-        wanted = None if spec.updated else pytorch_strides(case, call, spec, arguments.given)
+        wanted = None if spec.updated else expected_strides(case, call, spec, arguments.given)
         if wanted is not None and result.stride() != wanted:
-            _fail(case, call, f"{spec.name} has strides {result.stride()}, PyTorch gives {wanted}")
+            _fail(case, call, f"{spec.name} has strides {result.stride()}, not {wanted}")
+
+
+def expected_strides(
+    case: Case, call: Call, result: TensorSpec, given: Mapping[str, Any]
+) -> tuple[int, ...] | None:
+    """The strides of a new result: contiguous ones where it needs a reduction or a contraction, else PyTorch's."""
+    declared = next(one for one in case.entry.operator.results if one.name == result.name)
+    if declared.contiguous:
+        return torch.empty(target_shapes(case, call)[result.name], device="meta").stride()
+    return pytorch_strides(case, call, result, given)
 
 
 def pytorch_strides(
@@ -234,6 +245,27 @@ def _check_refusals(case: Case) -> None:
                 except ValueError:
                     continue
                 _fail(case, refused, "sizes that the op's requirements exclude were accepted")
+    _check_extremes_of_nothing(case)
+
+
+def _check_extremes_of_nothing(case: Case) -> None:
+    """Calls and references refuse to reduce over nothing what has no value then."""
+    for one in case.entry.operator.nonempty:
+        for text in one.dims:
+            for call in Maker(case).call((4, 33), {}):
+                name = rt.dim(text).name
+                sizes = call.sizes if text == "..." else {**call.sizes, name: 0}
+                empty = replace(call, sizes=sizes, leading=(0,) if text == "..." else call.leading)
+                if not case.is_refused(empty) or not case.accepts(sizes, call.numbers):
+                    continue
+                given = make_arguments(case, empty, DEVICE).given
+                ordered = [given[spec.name] for spec in case.parameters]
+                for run in (case.function, case.entry.reference):
+                    try:
+                        run(*ordered)
+                    except ValueError:
+                        continue
+                    _fail(case, empty, f"the {one.reduction} of nothing was accepted")
 
 
 def _fail(case: Case, call: Call, what: str) -> None:

@@ -43,14 +43,20 @@ _LARGEST_SPACE = {"cpu": 1500, "cuda": 200_000}
 
 _IN_CI = bool(os.environ.get("CI"))
 
-_DRAWN = settings(
-    deadline=None,  # the first call of a kernel compiles it
-    max_examples=int(os.environ.get("OPGEN_EXAMPLES", "30" if rt.INTERPRETED else "100")),
-    derandomize=_IN_CI,
-    suppress_health_check=[HealthCheck.too_slow] if _IN_CI else [],
-    print_blob=True,
-)
-"""How much hypothesis draws; the environment variable `OPGEN_EXAMPLES` asks for more or fewer calls."""
+_EXAMPLES = os.environ.get("OPGEN_EXAMPLES", "")
+"""How many calls hypothesis draws, where that is asked for."""
+
+
+def _drawn_settings(case: Case) -> settings:
+    """How much hypothesis draws: in the interpreter less, and least for kernels that loop."""
+    usual = 100 if not rt.INTERPRETED else 12 if case.reductions else 30
+    return settings(
+        deadline=None,  # the first call of a kernel compiles it
+        max_examples=int(_EXAMPLES or usual),
+        derandomize=_IN_CI,
+        suppress_health_check=[HealthCheck.too_slow] if _IN_CI else [],
+        print_blob=True,
+    )
 
 
 def check_blocks(case: Case) -> None:
@@ -77,7 +83,7 @@ def check_drawn(case: Case) -> None:
     """Any calls, drawn by hypothesis."""
     report = Report(f"{case.name}, drawn calls")
 
-    @_DRAWN
+    @_drawn_settings(case)
     @given(calls(case, _LARGEST_SPACE[DEVICE.type]))
     def each(call: Call) -> None:
         check_call(case, call, report)

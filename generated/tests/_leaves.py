@@ -36,6 +36,11 @@ def scalar(number: bool | int | float, kind: str, device: torch.device | None = 
     return literal(number, kind, device)
 
 
+def filled(x: Value, *sizes: int) -> Value:
+    """A 0-d value as one of these sizes, for a left-out tensor whose elements count."""
+    return x.map(lambda tensor: tensor.expand(sizes))
+
+
 def index(size: int, device: torch.device | None = None) -> Value:
     """The positions along a dim: `i64 [size]`."""
     return certain(positions(size, device), "i64")
@@ -44,18 +49,23 @@ def index(size: int, device: torch.device | None = None) -> Value:
 def align(x: Value, dims: str, onto: str) -> Value:
     """`x` with its dims permuted, and dims of size 1 put in, so that it broadcasts by position.
 
-    `dims` and `onto` are names between spaces, `...` for any number of leading dims: `align(x, "K
-    M", "... M N K")`. Every name in `dims` must be in `onto`; `...` comes first in both.
+    `dims` and `onto` are names between spaces, `...` for any number of leading dims and a dash for
+    one of one element that goes: `align(x, "K - M", "... M N K")`. Every other name in `dims` must
+    be in `onto`; `...` comes first in both. A 0-d value stands for any dims and stays as it is.
     """
     return x.map(lambda tensor: _aligned(tensor, dims.split(), onto.split()))
 
 
 def _aligned(tensor: Tensor, dims: list[str], onto: list[str]) -> Tensor:
-    missing = set(dims) - set(onto)
+    if tensor.ndim == 0:
+        return tensor
+    missing = {*dims} - {*onto, "-"}
     if missing:
         raise ValueError(f"{sorted(missing)} of {dims} not in {onto}")
     names = [name for name in dims if name != "..."]
     leading = tensor.ndim - len(names)
+    tensor = tensor.squeeze([leading + place for place, name in enumerate(names) if name == "-"])
+    names = [name for name in names if name != "-"]
     if leading < 0 or (leading and "..." not in dims):
         raise ValueError(f"a tensor of {tensor.ndim} dims cannot be {dims}")
     order = [leading + names.index(name) for name in onto if name in names]

@@ -16,6 +16,7 @@ on, PyTorch's broadcasting holds. `abs`, `round`, `min`, `max`, `not`, `and`, `o
 
 from __future__ import annotations
 
+from ._contractions import contract
 from ._functions import (
     absolute,
     cast,
@@ -47,7 +48,7 @@ from ._functions import (
     trunc,
     where,
 )
-from ._leaves import align, exact, exact_nibbles, index, scalar
+from ._leaves import align, exact, exact_nibbles, filled, index, scalar
 from ._places import reshaped, spread, take
 from ._random import rand
 from ._reductions import (
@@ -55,7 +56,6 @@ from ._reductions import (
     any_over,
     argmax_over,
     argmin_over,
-    contract,
     logsumexp_over,
     max_over,
     mean_over,
@@ -88,6 +88,7 @@ __all__ = [
     "exp",
     "exp2",
     "expm1",
+    "filled",
     "floor",
     "fma",
     "index",

@@ -10,13 +10,14 @@ import torch
 import triton
 import triton.language as tl
 
-from .._tiles import coordinates, offsets
+from .._tiles import coordinates, inside, offsets, step
 from ._call import DEVICE, Fault, needs_kernels
 
 UNIT_COLUMNS, UNIT_ROWS, ZERO_COLUMNS, ZERO_ROWS, FOLDED = 1, 2, 3, 4, 5
 IN_ELEMENTS = 8  # strides as they are, whatever the unit
 
 _ROWS, _COLUMNS, _FOLD = 64, 8, 3
+_UNUSED = 7919
 
 
 @triton.jit
@@ -43,8 +44,14 @@ def _addresses(
 ):
     """The offsets of some rows, and of the first columns, in a tensor."""
     row = tl.arange(0, ROWS)[:, None]
-    cols = tl.arange(0, COLUMNS)[None, :]
-    at = coordinates(tl.load(rows_ptr + row), cols, n1, n2, n3, n4, n5, RANK, UNIT)
+    cols = tl.arange(0, COLUMNS)[None, :].to(tl.int64)
+    i0, i1, i2, i3, i4, column, outer, inner = coordinates(
+        tl.load(rows_ptr + row), cols, n1, n2, n3, n4, n5, RANK, UNIT
+    )
+    # What a space of fewer dims has no use for must not matter.
+    i1, i2 = i1 + (RANK < 6) * 977, i2 + (RANK < 5) * 977
+    i3, i4 = i3 + (RANK < 4) * 977, i4 + (RANK < 3) * 977
+    at = (i0, i1, i2, i3, i4, column, outer, inner)
     found = offsets(at, (s0, s1, s2, s3, s4, s5, s6), LAYOUT, RANK, UNIT)
     tl.store(result_ptr + row * COLUMNS + cols, found + tl.zeros((ROWS, COLUMNS), tl.int64))
 
@@ -68,17 +75,44 @@ def _expected(row: int, column: int, sizes: list[int], strides: list[int], layou
     return sum(place * stride for place, stride in zip(places, along)) + within
 
 
+@triton.jit
+def _gathered(
+    index_ptr,
+    step_ptr,
+    inside_ptr,
+    stride,
+    size,
+    STRIDE_UNIT: tl.constexpr,
+    SIZE_UNIT: tl.constexpr,
+    COUNT: tl.constexpr,
+):
+    """The steps of some positions along a gathered dim, and which are inside."""
+    place = tl.arange(0, COUNT)
+    index = tl.load(index_ptr + place)
+    tl.store(step_ptr + place, step(index, stride, STRIDE_UNIT))
+    tl.store(inside_ptr + place, inside(index, size, SIZE_UNIT).to(tl.int64))
+
+
 def check_offsets() -> None:
-    """Every layout class in spaces of every rank, in units of 1 and of 16 elements."""
+    """Every layout class in spaces of every rank, in units of 1 and of 16 elements; figures beyond 32 bits."""
     for rank, unit, scale in itertools.product(range(2, 7), (1, 16), (0, IN_ELEMENTS)):
         for layout in (0, UNIT_COLUMNS, UNIT_ROWS, ZERO_COLUMNS, ZERO_ROWS, FOLDED):
             _check_offsets(rank, unit, layout + scale)
+        for layout in (0, FOLDED):
+            _check_offsets(rank, unit, layout + scale, stride=2**28)
+        for place in range(rank - 2):
+            _check_offsets(rank, unit, scale, size=(place, 2**28))
 
 
-def _check_offsets(rank: int, unit: int, layout: int) -> None:
+def _check_offsets(
+    rank: int, unit: int, layout: int, *, stride: int = 1, size: tuple[int, int] = (0, 1)
+) -> None:
+    """`stride` is a factor of all strides, `size` one of the inner size at a place."""
     generator = torch.Generator().manual_seed(rank)
     inner = list((3, 5, 2, 4)[: rank - 2])  # sizes of the row dims but the outermost
-    strides = [1000003, *(50021, 4007, 211, 17, 3, 2)[6 - rank :]]
+    if inner:
+        inner[size[0]] *= size[1]
+    strides = [one * stride for one in (1000003, *(50021, 4007, 211, 17, 3, 2)[6 - rank :])]
     rows = torch.randint(3 * math.prod([*inner, unit ** len(inner)]), (_ROWS,), generator=generator)
     unused = 6 - rank
     result = torch.full((_ROWS, _COLUMNS), -1, dtype=torch.int64, device=DEVICE)
@@ -89,7 +123,7 @@ def _check_offsets(rank: int, unit: int, layout: int) -> None:
         *inner,
         _FOLD,
         strides[0],
-        *[0] * unused,
+        *[_UNUSED] * unused,
         *strides[1:],
         LAYOUT=layout,
         RANK=rank,
@@ -110,6 +144,35 @@ def _check_offsets(rank: int, unit: int, layout: int) -> None:
             )
 
 
+def check_gathered() -> None:
+    """Positions of 32 and 64 bits along a gathered dim; its stride and its size may need more than 32 bits."""
+    figures = ((1, 5, 3), (1, 2**31, 2**31), (16, 5, 3), (16, 2**27, 2**27), (16, 5, 2**33))
+    for unit, stride, size in figures:
+        limit = size * unit
+        near = [-1, 0, 1, limit - 1, limit, limit + 1, -limit]
+        for dtype in (torch.int32, torch.int64):
+            fitting = [one for one in near if abs(one) < 2**31 or dtype == torch.int64]
+            _check_gathered(torch.tensor(fitting + [1] * (8 - len(fitting)), dtype=dtype), stride, size, unit)
+    _check_gathered(torch.arange(8, dtype=torch.int32) * 2**27, 1, 2**30, 0)
+
+
+def _check_gathered(index: torch.Tensor, stride: int, size: int, unit: int) -> None:
+    """A unit of 0 stands for a stride of one element."""
+    steps, insides = (torch.full(index.shape, -7, device=DEVICE) for _ in range(2))
+    size_unit = max(unit, 1)
+    _gathered[(1,)](index.to(DEVICE), steps, insides, stride, size, unit, size_unit, COUNT=len(index))
+    for place, one in enumerate(index.tolist()):
+        wanted = (one * stride * size_unit, int(0 <= one < size * size_unit))
+        found = (int(steps[place]), int(insides[place]))
+        if found != wanted:
+            raise Fault(f"unit {unit}, stride {stride}, size {size}: {found} at {one}, not {wanted}")
+
+
 def test_offsets() -> None:
     needs_kernels()
     check_offsets()
+
+
+def test_gathered() -> None:
+    needs_kernels()
+    check_gathered()

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from enum import Enum
+from hashlib import sha256
 from types import ModuleType
 from typing import Any
 
@@ -14,19 +16,31 @@ from triton.compiler import ASTSource
 
 from opgen.targets import Target
 
-_POINTERS = {
-    torch.float64: "*fp64",
-    torch.float32: "*fp32",
-    torch.float16: "*fp16",
-    torch.bfloat16: "*bf16",
-    torch.int64: "*i64",
-    torch.int32: "*i32",
-    torch.int16: "*i16",
-    torch.int8: "*i8",
-    torch.uint8: "*u8",
-    torch.bool: "*i1",
+_ELEMENTS = {
+    torch.float64: "fp64",
+    torch.float32: "fp32",
+    torch.float16: "fp16",
+    torch.bfloat16: "bf16",
+    torch.float8_e4m3fn: "fp8e4nv",
+    torch.float8_e5m2: "fp8e5",
+    torch.int64: "i64",
+    torch.int32: "i32",
+    torch.int16: "i16",
+    torch.int8: "i8",
+    torch.uint8: "u8",
+    torch.bool: "i1",
 }
-_OPTIONS = ("num_warps", "num_stages", "num_ctas", "maxnreg")
+_DIVISOR = 16
+
+Place = tuple[int, ...]
+
+
+class Alignment(Enum):
+    """What the compiler is told of pointers and integers, as Triton's own launcher tells it from a call's values."""
+
+    DIVISIBLE = "divisible by 16"  # pointers, and the integers that are
+    ONE = "equal to 1"  # every integer that the launcher specialises on is 1
+    NEITHER = "neither"  # nothing is a multiple of 16; what was recorded as 1 is
 
 
 @dataclass(frozen=True)
@@ -38,20 +52,49 @@ class Recorded:
     keywords: Mapping[str, Any]
 
 
+@dataclass(frozen=True)
+class Job:
+    """All that a compilation depends on: the kernel's text with that of what it calls (`source`, a digest), the type
+    of each parameter, the constants, the parameters that are multiples of 16, the options and the target."""
+
+    module: str
+    kernel: str
+    source: str
+    signature: tuple[tuple[str, str], ...]
+    constants: tuple[tuple[Place, Any], ...]
+    divisible: tuple[Place, ...]
+    options: tuple[tuple[str, Any], ...]
+    target: str
+
+    @property
+    def key(self) -> str:
+        """A digest of it; the same for the same kernel in a package of another name."""
+        return sha256(repr(replace(self, module="")).encode()).hexdigest()
+
+    def option(self, name: str, default: int) -> int:
+        return int(dict(self.options).get(name, default))
+
+
 def record(
     module: ModuleType,
     tensors: Mapping[str, torch.Tensor | None],
     scalars: Mapping[str, Any],
     config: Any = None,
+    *,
+    consts: Mapping[str, Any] | None = None,
+    entry: Any = None,
 ) -> tuple[Recorded, ...]:
-    """The launches that a generated op would make for tensors of the meta device, which hold no memory."""
-    entry = module._ENTRY  # noqa: SLF001 - the declaration of the op, with its kernels
+    """The launches that a generated op would make for tensors of the meta device, which hold no memory.
+
+    `entry` stands for the module's own declaration of the op, if given.
+    """
+    entry = entry or module._ENTRY  # noqa: SLF001 - the declaration of the op, with its kernels
     found: list[Recorded] = []
 
     def via(kernel: Any) -> _Recorder:
         return _Recorder(kernel, found)
 
-    module.rt.compute(entry, tensors, scalars, {}, config=config, via=via)
+    module.rt.compute(entry, tensors, scalars, consts or {}, config=config, via=via)
     return tuple(found)
 
 
@@ -67,27 +110,47 @@ class _Recorder:
         return launch
 
 
-def compile_recorded(launch: Recorded, target: Target) -> Any:
-    """The compiled kernel of a launch, as Triton gives it: `asm`, `metadata.shared` (bytes), …
-
-    Pointers count as divisible by 16, and other integers by what they are, as Triton's own launcher sees them.
-    """
-    names = [param.name for param in launch.kernel.params]
-    values = dict(zip(names, launch.arguments, strict=False))  # the rest is given by name
-    options = {name: value for name, value in launch.keywords.items() if name in _OPTIONS}
-    values |= {name: value for name, value in launch.keywords.items() if name not in _OPTIONS}
-    signature: dict[str, str] = {}
-    constants: dict[tuple[int, ...], Any] = {}
-    attributes: dict[tuple[int, ...], Any] = {}
-    for place, param in enumerate(launch.kernel.params):
-        value = values[param.name]
-        signature[param.name] = kind = "constexpr" if param.is_constexpr else _kind(value)
+def job_of(launch: Recorded, target: Target, alignment: Alignment = Alignment.DIVISIBLE) -> Job:
+    """What Triton's launcher would compile for a launch on a target."""
+    params = launch.kernel.params
+    names = {param.name for param in params}
+    values = dict(zip((param.name for param in params), launch.arguments, strict=False))
+    values |= {name: value for name, value in launch.keywords.items() if name in names}
+    signature: list[tuple[str, str]] = []
+    constants: list[tuple[Place, Any]] = []
+    divisible: list[Place] = []
+    for place, param in enumerate(params):
+        value = values.get(param.name, param.default)
+        kind = "constexpr" if param.is_constexpr else _kind(value)
+        if _is_specialised_one(param, value, alignment):
+            kind, value = "constexpr", 1
         if kind == "constexpr":
-            constants[(place,)] = value
-        elif kind.startswith("*") or _is_known_multiple(param, value):
-            attributes[(place,)] = [["tt.divisibility", 16]]
-    source = ASTSource(launch.kernel, signature, constants, attributes)
-    return triton_compile(source, target=gpu_target(target), options=options)
+            constants.append(((place,), value))
+        elif alignment is not Alignment.NEITHER and _is_multiple(param, kind, value):
+            divisible.append((place,))
+        signature.append((param.name, kind))
+    return Job(
+        launch.kernel.fn.__module__,
+        launch.kernel.fn.__name__,
+        launch.kernel.cache_key,
+        tuple(signature),
+        tuple(constants),
+        tuple(divisible),
+        tuple(sorted((name, value) for name, value in launch.keywords.items() if name not in names)),
+        target.name,
+    )
+
+
+def compile_job(kernel: Any, job: Job, target: Target) -> Any:
+    """The compiled kernel as Triton gives it: `asm`, `metadata.shared` (bytes), …"""
+    attributes = {place: [["tt.divisibility", _DIVISOR]] for place in job.divisible}
+    source = ASTSource(kernel, dict(job.signature), dict(job.constants), attributes)
+    return triton_compile(source, target=gpu_target(target), options=dict(job.options))
+
+
+def compile_recorded(launch: Recorded, target: Target) -> Any:
+    """The compiled kernel of a launch; pointers count as divisible by 16, and integers by what they are."""
+    return compile_job(launch.kernel, job_of(launch, target), target)
 
 
 def gpu_target(target: Target) -> GPUTarget:
@@ -101,7 +164,10 @@ def _kind(value: Any) -> str:
     if value is None:
         return "constexpr"
     if isinstance(value, torch.Tensor):
-        return _POINTERS[value.dtype]
+        return f"*{_ELEMENTS[value.dtype]}"
+    if hasattr(value, "block_shape"):  # a tensor descriptor made by the host
+        block = ", ".join(map(str, value.block_shape))
+        return f"tensordesc<{_ELEMENTS[value.base.dtype]}[{block}]>"
     if isinstance(value, bool):
         return "i1"
     if isinstance(value, int):
@@ -109,5 +175,16 @@ def _kind(value: Any) -> str:
     return "fp32"
 
 
-def _is_known_multiple(param: Any, value: Any) -> bool:
-    return isinstance(value, int) and not param.do_not_specialize and value % 16 == 0
+def _is_specialised_one(param: Any, value: Any, alignment: Alignment) -> bool:
+    if isinstance(value, bool) or not isinstance(value, int) or param.is_constexpr or param.do_not_specialize:
+        return False
+    return value == 1 or alignment is Alignment.ONE
+
+
+def _is_multiple(param: Any, kind: str, value: Any) -> bool:
+    if param.do_not_specialize_on_alignment:
+        return False
+    if kind.startswith("*"):
+        return True
+    is_integer = isinstance(value, int) and not isinstance(value, bool)
+    return is_integer and not param.do_not_specialize and value % _DIVISOR == 0

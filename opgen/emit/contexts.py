@@ -32,6 +32,124 @@ class KernelContext:
 
 
 @dataclass(frozen=True)
+class ElementContext:
+    """A function of a product over elements: an operand's prologue, or the formula behind the sums."""
+
+    name: str
+    doc: str
+    parameters: tuple[str, ...]
+    lines: tuple[str, ...]
+    returned: str
+
+
+@dataclass(frozen=True)
+class SumContext:
+    """One product of a kernel: the name and type of its sums, its number, and what a step multiplies."""
+
+    name: str
+    number: str
+    dtype: str
+    left: str
+    right: str
+
+
+@dataclass(frozen=True)
+class ProductContext:
+    """`templates/product.py.j2`: the formula, what writes a tile, the kernels of each strategy, and their launcher."""
+
+    elements: tuple[ElementContext, ...]
+    sums: tuple[SumContext, ...]
+    count: str
+    write: str
+    write_doc: str
+    write_parameters: tuple[str, ...]
+    write_lines: tuple[str, ...]
+    write_arguments: tuple[str, ...]
+    decorator: str
+    pointers: tuple[str, ...]
+    parameters: tuple[str, ...]
+    tiles: str
+    outside_lines: tuple[str, ...]
+    step_lines: tuple[str, ...]
+    finish: str
+    has_streams: bool
+    stream: str
+    stream_decorator: str
+    stream_operands: tuple[str, ...]
+    stream_lines: tuple[str, ...]
+    can_span: bool
+    span: str
+    span_decorator: str
+    span_operands: tuple[str, ...]
+    span_dtype: str
+    span_left: str
+    span_line: str
+    launch: str
+    launch_parameters: tuple[str, ...]
+    via: str
+    figures: str
+    device: str
+    left: str
+    right: str
+    given_pointers: tuple[str, ...]
+    given_numbers: tuple[str, ...]
+    given_consts: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class RowFunctionContext:
+    """One function of a row kernel: the terms of a reduction, or results."""
+
+    name: str
+    parameters: tuple[str, ...]
+    doc: str
+    lines: tuple[str, ...]
+    returned: str
+
+
+@dataclass(frozen=True)
+class RowPassContext:
+    """One pass over rows that are read tile by tile, or its part of a row's piece."""
+
+    stage: str
+    begin_lines: tuple[str, ...]
+    tile_lines: tuple[str, ...]
+    merge_lines: tuple[str, ...]
+    store_lines: tuple[str, ...]
+    join_lines: tuple[str, ...]
+    value_lines: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class RowKernelContext:
+    """`templates/row.py.j2`: the functions of a formula with reductions, three kernels and their launcher."""
+
+    functions: tuple[RowFunctionContext, ...]
+    resident: str
+    looped: str
+    split: str
+    decorator: str
+    parameters: tuple[str, ...]
+    split_decorator: str
+    split_parameters: tuple[str, ...]
+    row_lines: tuple[str, ...]
+    resident_lines: tuple[str, ...]
+    passes: tuple[RowPassContext, ...]
+    result_lines: tuple[str, ...]
+    piece_result_lines: tuple[str, ...]
+    has_whole_results: bool
+    whole_lines: tuple[str, ...]
+    last_stage: str
+    stages: str
+    launch: str
+    launch_parameters: tuple[str, ...]
+    via: str
+    figures: str
+    arguments: tuple[str, ...]
+    split_arguments: tuple[str, ...]
+
+
+@dataclass(frozen=True)
 class TableContext:
     """A named table of a module: `NAME = value`."""
 

@@ -87,6 +87,8 @@ class Printer:
     dialect: Dialect
     names: Names
     leaf: Callable[[Printer, Ref, Value], Text]
+    #: An operand's text, its user and itself, to the text that the user's other operands broadcast with.
+    moved: Callable[[Text, Ref, Ref], Text] = lambda text, _user, _ref: text
     lines: list[str] = field(default_factory=list)
     _texts: dict[Ref, Text] = field(default_factory=dict)
 
@@ -112,6 +114,10 @@ class Printer:
             return self.dialect.literal(value.node.number, value.type.dtype, False).code
         return self._texts[ref].code
 
+    def operand(self, user: Ref, ref: Ref) -> Text:
+        """A value's text as an operand of another."""
+        return self.moved(self._texts[ref], user, ref)
+
     def _has_own_line(self, value: Value, uses: int) -> bool:
         if isinstance(value.node, Literal | Read | Scalar | Const):
             return False
@@ -135,32 +141,32 @@ class Printer:
                 text = self.dialect.cast(self._texts[arg], source, value.type.element)
                 makes_condition = value.type.dtype.is_bool and not source.is_bool
             case Apply(primitive=name, args=args):
-                text = self._apply(PRIMITIVES[name], args)
+                text = self._apply(ref, PRIMITIVES[name], args)
                 makes_condition = PRIMITIVES[name].rule in (Rule.COMPARE, Rule.TEST)
             case _:
                 return self.leaf(self, ref, value)
         return self.dialect.lone_condition(text) if makes_condition and not value.type.dims else text
 
-    def _apply(self, primitive: Primitive, args: tuple[Ref, ...]) -> Text:
+    def _apply(self, user: Ref, primitive: Primitive, args: tuple[Ref, ...]) -> Text:
         spelling = self.dialect.spelling(primitive)
         if primitive.name in self.dialect.of_naturals and all(is_natural(self.graph, ref) for ref in args):
             spelling = self.dialect.of_naturals[primitive.name]
         if spelling not in _INFIX and spelling != "~":
-            return self._call(spelling, args)
+            return self._call(user, spelling, args)
         if len(args) == 1:
             return Text(f"{spelling}{self._texts[args[0]].within(UNARY)}", UNARY)
         strength = _INFIX[spelling]
-        left, right = (self._texts[ref] for ref in args)
+        left, right = (self.operand(user, ref) for ref in args)
         # Comparisons do not chain, `**` groups to the right, the others to the left.
         first = left.within(strength + 1 if strength in (0, _INFIX["**"]) else strength)
         second = right.within(strength if spelling == "**" else strength + 1)
         return Text(f"{first} {spelling} {second}", strength)
 
-    def _call(self, function: str, args: tuple[Ref, ...]) -> Text:
+    def _call(self, user: Ref, function: str, args: tuple[Ref, ...]) -> Text:
         if function in self.dialect.takes_numbers and self._has_typed(args):
-            texts = [self._texts[ref].code for ref in args]
+            texts = [self.operand(user, ref).code for ref in args]
         else:
-            texts = [self.alone(ref) for ref in args]
+            texts = [self.moved(Text(self.alone(ref)), user, ref).code for ref in args]
         if function.endswith(("minimum", "maximum")):
             code = texts[0]
             for other in texts[1:]:

@@ -79,12 +79,12 @@ def store_lines(kernel: Kernel, stores: tuple[Store, ...], results: list[str], *
         own = next(one for one in kernel.plan.accesses if one.tensor == store.target and not one.gathered)
         place = "at" if dense else kernel.offsets[own]
         computed = kernel.part.graph.values[store.value].type.dtype
-        value = _narrowed(name, pointer, computed, elements[store.target])
+        value = narrowed(name, pointer, computed, elements[store.target])
         lines.append(f"tl.store({pointer} + {place}, {value}, mask=mask)")
     return lines
 
 
-def _narrowed(name: str, pointer: str, computed: DType, element: Element) -> str:
+def narrowed(name: str, pointer: str, computed: DType, element: Element) -> str:
     """A value as it is stored. From f64 a half is reached in one rounding, which the compiler's own cast is not."""
     target = f"{pointer}.dtype.element_ty"
     if is_f8(element.dtype):

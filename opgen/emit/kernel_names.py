@@ -10,7 +10,7 @@ from opgen.emit.names import KERNEL_NAMES, RESERVED, Names, type_name
 from opgen.emit.variants import is_generic
 from opgen.ir.nodes import Cast, Const, Dim, Gather, Op, Read, Scalar, ScalarParam, Store, TensorParam, Value
 from opgen.ir.passes.partition import Part
-from opgen.plan.model import Access, ElementwisePlan
+from opgen.plan.model import Access, KernelPlan
 
 STRIDES = 7
 _ENDINGS = ("_at", "_layout", *(f"_s{place}" for place in range(STRIDES)))
@@ -33,7 +33,7 @@ class Kernel:
     """The names of one kernel, and the words collected for it so far."""
 
     op: Op
-    plan: ElementwisePlan
+    plan: KernelPlan
     part: Part
     names: Names
     pointers: dict[str, str] = field(default_factory=dict)
@@ -90,9 +90,9 @@ def find_used(
             kernel.formula[kernel.values[tensor.name]] = kernel.values[tensor.name]
     for access in kernel.plan.accesses:
         _name_access(kernel, access)
-    for variable in _types_cast_to(values):
+    for variable in types_cast_to(values):
         parameter = f"{type_name(variable)}: tl.constexpr"
-        kernel.formula[parameter] = f"{_pointer_of_type(kernel, variable)}.dtype.element_ty"
+        kernel.formula[parameter] = f"{pointer_of_type(kernel, variable)}.dtype.element_ty"
     return Used(
         tensors,
         [scalar.name for scalar in kernel.op.scalars if scalar.name in names],
@@ -111,7 +111,7 @@ def _name_access(kernel: Kernel, access: Access) -> None:
     kernel.offsets[access] = f"{kernel.stems[access]}_at"
 
 
-def _pointer_of_type(kernel: Kernel, variable: str) -> str:
+def pointer_of_type(kernel: Kernel, variable: str) -> str:
     """The pointer of a tensor whose element type is a type variable."""
     items = kernel.op.arrays
     names = [
@@ -125,7 +125,7 @@ def dim_words(dim: Dim) -> str:
     return "all" if dim.is_ellipsis else re.sub(r"\W+", "_", str(dim))
 
 
-def _types_cast_to(values: tuple[Value, ...]) -> list[str]:
+def types_cast_to(values: tuple[Value, ...]) -> list[str]:
     """The type variables to which a body casts and whose types share it, sorted."""
     elements = [value.type.element for value in values if isinstance(value.node, Cast)]
     return sorted({element.variable for element in elements if element.variable and is_generic(element)})

@@ -28,8 +28,8 @@ _LINE = 90
 
 
 @dataclass(frozen=True)
-class _Signature:
-    """What both kernels take, in this order, and the launcher's expressions for it."""
+class Signature:
+    """What all kernels of a part take, in this order, and the launcher's expressions for it."""
 
     pointers: tuple[str, ...]
     scalars: tuple[str, ...]
@@ -55,7 +55,7 @@ def kernel_context(
     printer = Printer(part.graph, TRITON, kernel.names, Leaves(kernel, launch).text)
     returned = ", ".join(printer.body())
     formula, dense, strided = (module_names.fresh(f"{stem}_{end}") for end in ("formula", "dense", "strided"))
-    signature = _signature(kernel, used, launch)
+    signature = signature_of(kernel, used, launch)
     strides, layouts = layout_names(kernel)
     figures = launch.figures
     return KernelContext(
@@ -71,7 +71,7 @@ def kernel_context(
         dense_lines=(*dense_positions(kernel), *_computation(kernel, formula, dense=True)),
         strided=strided,
         strided_decorator=signature.decorator(len(SPACE) + STRIDES * len(strides)),
-        strided_parameters=_grouped(
+        strided_parameters=grouped(
             (*signature.pointers, *signature.scalars),
             signature.integers,
             SPACE,
@@ -93,10 +93,10 @@ def kernel_context(
     )
 
 
-def _signature(kernel: Kernel, used: Used, launch: LaunchNames) -> _Signature:
+def signature_of(kernel: Kernel, used: Used, launch: LaunchNames) -> Signature:
     """The parameters of a kernel whose formula has been printed, so that all it takes is known."""
     consts = (*(kernel.values[name] for name in used.consts), *kernel.units)
-    return _Signature(
+    return Signature(
         pointers=(*(kernel.pointers[name] for name in used.tensors), *kernel.old_pointers.values()),
         scalars=tuple(
             parameter
@@ -106,8 +106,8 @@ def _signature(kernel: Kernel, used: Used, launch: LaunchNames) -> _Signature:
         integers=tuple(kernel.integers),
         consts=tuple(f"{name}: tl.constexpr" for name in consts),
         given=(
-            *(_given(kernel.op, name, launch.of[name]) for name in used.tensors),
-            *(_given(kernel.op, name, launch.old[name]) for name in kernel.old_pointers),
+            *(given(kernel.op, name, launch.of[name]) for name in used.tensors),
+            *(given(kernel.op, name, launch.old[name]) for name in kernel.old_pointers),
             *(_given_scalar(kernel, name, launch) for name in used.scalars),
             *kernel.integers.values(),
         ),
@@ -131,13 +131,13 @@ def _given_scalar(kernel: Kernel, name: str, launch: LaunchNames) -> str:
     return f"rt.flag({own})" if kernel.scalars[name].dtype.is_bool else own
 
 
-def _given(op: Op, name: str, own: str) -> str:
+def given(op: Op, name: str, own: str) -> str:
     """A tensor as the launcher passes it on."""
     item = next(one for one in op.arrays if one.name == name)
     return f"rt.f8({own})" if is_f8(item.element.dtype) else own
 
 
-def _grouped(*groups: Sequence[str]) -> tuple[str, ...]:
+def grouped(*groups: Sequence[str]) -> tuple[str, ...]:
     """Parameters as lines, each group beginning one of its own."""
     lines: list[str] = []
     for group in groups:

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from opgen.emit import tables
+from opgen.emit import product_tables, row_tables, tables
 from opgen.emit.kernel_names import LaunchNames
 from opgen.emit.kernels import kernel_context
 from opgen.emit.names import Names
+from opgen.emit.products import product_context
 from opgen.emit.render import render_kernel
+from opgen.emit.rows import row_kernel_context
 from opgen.ir.nodes import Op
-from opgen.plan.model import ElementwisePlan, KernelPlan
+from opgen.plan.model import ElementwisePlan, KernelPlan, ProductPlan, RowPlan
 
 
 @dataclass(frozen=True)
@@ -44,6 +46,14 @@ def emit_kernel(
             context = kernel_context(op, plan, variant, stem, names, launch)
             entry = f"rt.Kernel({own_tables.walk}, {context.launch}, {own_tables.configs})"
             return EmittedKernel(render_kernel(context), entry)
+        case RowPlan():
+            rows = row_kernel_context(op, plan, variant, stem, names, launch)
+            entry = row_tables.entry(op, plan, own_tables.walk, rows.launch, own_tables.configs)
+            return EmittedKernel(render_kernel(rows), entry)
+        case ProductPlan():
+            product = product_context(op, plan, variant, stem, names, launch)
+            entry = product_tables.entry(op, plan, variant, own_tables.walk, product.launch, own_tables.configs)
+            return EmittedKernel(render_kernel(product), entry)
 
 
 def walk_table(plan: KernelPlan) -> str:
@@ -51,6 +61,10 @@ def walk_table(plan: KernelPlan) -> str:
     match plan:
         case ElementwisePlan():
             return tables.walk(plan)
+        case RowPlan():
+            return row_tables.walk(plan)
+        case ProductPlan():
+            return product_tables.walk(plan)
 
 
 def config_table(plans: tuple[tuple[str, KernelPlan], ...]) -> str:
@@ -58,3 +72,7 @@ def config_table(plans: tuple[tuple[str, KernelPlan], ...]) -> str:
     match plans[0][1]:
         case ElementwisePlan():
             return tables.configs(plans)
+        case RowPlan():
+            return row_tables.configs(plans)
+        case ProductPlan():
+            return product_tables.configs(plans)

@@ -12,11 +12,13 @@ from dataclasses import dataclass, field, replace
 from opgen.dtypes import DTYPES, DType
 from opgen.emit.dialects import number_text
 from opgen.emit.exprs import ATOM, Dialect, Printer, Text
+from opgen.emit.layouts import Layout, is_aligned, is_structural, layouts, moved_when_read
 from opgen.emit.names import RESERVED, Names, type_name
-from opgen.emit.reference import is_aligned, is_variant, whole_space
+from opgen.emit.reference import is_variant
 from opgen.emit.variants import specialised
 from opgen.ir.nodes import (
     Const,
+    Contract,
     Dim,
     Element,
     Gather,
@@ -27,6 +29,7 @@ from opgen.ir.nodes import (
     Op,
     Random,
     Read,
+    Reduce,
     Ref,
     Scalar,
     Size,
@@ -35,9 +38,12 @@ from opgen.ir.nodes import (
     Variant,
 )
 from opgen.ir.passes.partition import target_dims
-from opgen.primitives import PRIMITIVES
+from opgen.primitives import PRIMITIVES, REDUCTIONS
 
-_LEAVES = ("align", "cast", "exact", "exact_nibbles", "index", "rand", "reshaped", "scalar", "spread", "take")
+_LEAVES = (
+    "align cast contract exact exact_nibbles filled index rand reshaped scalar spread take".split()
+    + [f"{kind}_over" for kind in REDUCTIONS]
+)
 #: What a formula may import from the oracle.
 EXPORTS = frozenset({*_LEAVES, *(row.oracle for row in PRIMITIVES.values() if row.oracle.isidentifier())})
 _TAKES_NUMBERS = frozenset({"where", "minimum", "maximum", "clamp", "equal"})
@@ -103,8 +109,9 @@ def dim_name(dim: Dim) -> str:
     return str(dim).replace(" ", "")
 
 
-def _words(dims: tuple[Dim, ...]) -> str:
-    return '"' + " ".join(dim_name(dim) for dim in dims) + '"'
+def _words(layout: Layout) -> str:
+    """A layout as words; a place of one element is a dash."""
+    return '"' + " ".join("-" if slot is None else dim_name(slot) for slot in layout) + '"'
 
 
 @dataclass
@@ -115,15 +122,22 @@ class _Body:
     graph: Graph
     names: dict[str, str]
     local: Names
-    space: tuple[Dim, ...] = ()
+    layouts: tuple[Layout, ...] = ()
+    moved: dict[str, Layout] = field(default_factory=dict)
     sizes: dict[str, str] = field(default_factory=dict)
 
     def lines(self) -> list[str]:
-        self.space = whole_space(self.op)
-        printer = Printer(self.graph, ORACLE, self.local, self._leaf)
-        stored = dict(zip((store.target for store in self.graph.stores), printer.body(), strict=True))
+        moved = moved_when_read(self.graph, layouts(self.graph))
+        self.moved = {name: onto for name, onto in moved.items() if not self._is_gathered(name)}
+        self.layouts = layouts(self.graph, self.moved)
+        printer = Printer(self.graph, ORACLE, self.local, self._leaf, self._moved)
+        texts = dict(zip((store.target for store in self.graph.stores), printer.body(), strict=True))
+        refs = {store.target: store.value for store in self.graph.stores}
         reads = self._reads()
-        returned = [self._finished(name, dims, stored[name]) for name, dims in target_dims(self.op).items()]
+        returned = [
+            self._over(texts[name], self.layouts[refs[name]], dims)
+            for name, dims in target_dims(self.op).items()
+        ]
         body = [*reads, *printer.lines, f"return {', '.join(returned)}"]
         return [*self._types(body), *self._size_lines(), *body]
 
@@ -156,61 +170,77 @@ class _Body:
     def _value_of(self, tensor: TensorParam) -> str:
         name, dtype = self.names[tensor.name], tensor.element.dtype
         value = f"exact_nibbles({name}, signed={dtype.lowest < 0})" if dtype.is_packed else f"exact({name})"
-        if not self._is_gathered(tensor.name):
-            value = self._over_space(value, tensor.dims)
+        if tensor.name in self.moved:
+            value = self._over(value, tensor.dims, self.moved[tensor.name])
         if tensor.default is None:
             return value
         default = _literal(tensor.default, DTYPES[dtype.compute], False).code
+        own = [dim for dim in tensor.dims if not dim.is_ellipsis]
+        if own and is_structural(self.op):  # it may be summed: its elements count
+            default = f"filled({default}, {', '.join(self._size(dim) for dim in own)})"
         return f"{default} if {name} is None else {value}"
 
     def _is_gathered(self, name: str) -> bool:
         return any(isinstance(one.node, Gather) and one.node.param == name for one in self.graph.values)
 
-    def _over_space(self, value: str, dims: tuple[Dim, ...]) -> str:
-        """A value over `dims` as one over the space; elements of a coarser dim are repeated."""
-        for place, dim in enumerate(dims):
-            finer = next(one for one in self.space if (one.name, one.times) == (dim.name, dim.times))
-            if finer != dim:
-                value = f"spread({value}, {place - len(dims)}, {dim.over // finer.over})"
-                dims = (*dims[:place], finer, *dims[place + 1 :])
-        return (
-            value if is_aligned(dims, self.space) else f"align({value}, {_words(dims)}, {_words(self.space)})"
-        )
+    def _over(self, value: str, own: Layout, onto: Layout) -> str:
+        """A value as one that broadcasts with others of a layout; elements of a coarser dim are repeated."""
+        for place, slot in enumerate(own):
+            finer = next((one for one in onto if slot and one and _divides(slot, one)), slot)
+            if slot is not None and finer is not None and finer != slot:
+                value = f"spread({value}, {place - len(own)}, {slot.over // finer.over})"
+                own = (*own[:place], finer, *own[place + 1 :])
+        return value if is_aligned(own, onto) else f"align({value}, {_words(own)}, {_words(onto)})"
+
+    def _moved(self, text: Text, user: Ref, ref: Ref) -> Text:
+        """An operand as it meets the others of its user."""
+        moved = self._over(text.code, self.layouts[ref], self.layouts[user])
+        return text if moved == text.code else Text(moved)
 
     # --- inside the formula ---------------------------------------------------------------------
 
     def _leaf(self, printer: Printer, ref: Ref, value: Value) -> Text:
         match value.node:
-            case Read(param=name):
-                tensor = self._tensor(name)
-                if self._is_gathered(name):
-                    return Text(self._over_space(self.names[name], tensor.dims))
-                return Text(self.names[name])
-            case Scalar(param=name) | Const(param=name):
+            case Read(param=name) | Scalar(param=name) | Const(param=name):
                 return Text(self.names[name])
             case Size(dim=dim):
                 return Text(f'scalar({self._size(dim)}, "i64")')
             case Index(dim=dim):
-                return Text(self._over_space(f"index({self._size(dim)})", (dim,)))
+                return Text(f"index({self._size(dim)})")
             case Random(dims=dims, seed=seed):
                 sizes = "".join(f"{self._size(dim)}, " for dim in dims)
                 literal = isinstance(self.graph.values[seed].node, Literal)
                 key = printer.alone(seed) if literal else printer.text(seed).within(ATOM)
-                drawn = f"rand(({sizes}), int({key}.value))"
-                return Text(self._over_space(drawn, dims))
+                return Text(f"rand(({sizes}), int({key}.value))")
             case Gather(param=name, coordinates=coordinates):
-                at = ", ".join(f'"{dim_name(dim)}": {printer.alone(place)}' for dim, place in coordinates)
+                space = value.type.dims
+                at = ", ".join(
+                    f'"{dim_name(dim)}": {self._over(printer.alone(place), self.layouts[place], space)}'
+                    for dim, place in coordinates
+                )
                 own = _words(self._tensor(name).dims)
-                return Text(f"take({self.names[name]}, {own}, {{{at}}}, {_words(self.space)})")
+                return Text(f"take({self.names[name]}, {own}, {{{at}}}, {_words(space)})")
+            case Reduce(kind=kind, arg=arg, dims=dims):
+                reduced = f"{_words(self.layouts[arg])}, {_words(dims)}"
+                return Text(f"{kind}_over({printer.alone(arg)}, {reduced})")
+            case Contract(left=left, right=right, dim=dim):
+                sides = ", ".join(self._side(printer, one) for one in (left, right))
+                precision = product_precision(self.op)
+                narrowed = "" if precision == "ieee" else f', precision="{precision}"'
+                return Text(f'contract({sides}, "{dim_name(dim)}"{narrowed})')
             case _:
                 raise AssertionError(f"no leaf: {value.node}")
 
+    def _side(self, printer: Printer, ref: Ref) -> str:
+        """An operand of a contraction and its dims."""
+        dims = self.graph.values[ref].type.dims
+        text = printer.alone(ref)
+        if self.layouts[ref] != dims:
+            text = f"align({text}, {_words(self.layouts[ref])}, {_words(dims)})"
+        return f"{text}, {_words(dims)}"
+
     def _tensor(self, name: str) -> TensorParam:
         return next(tensor for tensor in self.op.tensors if tensor.name == name)
-
-    def _finished(self, name: str, dims: tuple[Dim, ...], text: str) -> str:
-        """A stored value over the dims of its target."""
-        return text if dims == self.space else f"reshaped({text}, {_words(self.space)}, {_words(dims)})"
 
     # --- sizes ----------------------------------------------------------------------------------
 
@@ -253,3 +283,14 @@ class _Body:
         if times != 1:
             text = f"{text} * {times}"
         return f"{text} // {dim.times}" if dim.times != 1 else text
+
+
+def product_precision(op: Op) -> str:
+    """The least precision in which some target may multiply f32 operands."""
+    asked = {value for hint in op.hints if hint.key == "precision" for value in hint.values}
+    return next((one for one in ("tf32", "tf32x3") if one in asked), "ieee")
+
+
+def _divides(coarse: Dim, dim: Dim) -> bool:
+    """Whether elements of a dim cover elements of another: both are parts of one named dim."""
+    return (coarse.name, coarse.times) == (dim.name, dim.times)

@@ -12,7 +12,7 @@ from black.mode import TargetVersion
 from black.parsing import InvalidInput
 
 from opgen.diagnostics import InternalError
-from opgen.emit.contexts import KernelContext, ModuleContext, TestContext
+from opgen.emit.contexts import KernelContext, ModuleContext, ProductContext, RowKernelContext, TestContext
 from opgen.resources import template_root
 
 #: Generated text is checked in, so its format is pinned: black at the version of pyproject.toml, in this mode.
@@ -20,7 +20,11 @@ MODE = black.Mode(line_length=100, target_versions={TargetVersion.PY310}, magic_
 
 
 #: The template of each kind of kernel.
-KERNEL_TEMPLATES: dict[type, str] = {KernelContext: "elementwise.py.j2"}
+KERNEL_TEMPLATES: dict[type, str] = {
+    KernelContext: "elementwise.py.j2",
+    RowKernelContext: "row.py.j2",
+    ProductContext: "product.py.j2",
+}
 
 
 @functools.cache
@@ -36,7 +40,7 @@ def make_environment() -> jinja2.Environment:
     )
 
 
-def render_kernel(kernel: KernelContext) -> str:
+def render_kernel(kernel: KernelContext | RowKernelContext | ProductContext) -> str:
     """The text of one kernel with its launcher, not laid out yet."""
     return make_environment().get_template(KERNEL_TEMPLATES[type(kernel)]).render({"kernel": kernel})
 

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from opgen.dtypes import F64, I64
 from opgen.emit.dialects import number_text
+from opgen.emit.nonempty import needed_reductions
 from opgen.ir.nodes import (
     Dim,
     Gather,
@@ -52,12 +53,18 @@ def declaration(op: Op, plan: Plan) -> str:
         parts.append(f"variables={{{', '.join(texts)}}}")
     if op.requirements:
         parts.append(f"requirements=({each(_requirement(one) for one in op.requirements)})")
+    nonempty = needed_reductions(op)
+    if nonempty:
+        texts = (
+            f"rt.Nonempty({quoted(one.kind)}, {dims_text(one.dims)}, {quoted(one.target)})" for one in nonempty
+        )
+        parts.append(f"nonempty=({each(texts)})")
     return f"rt.Operator({', '.join(parts)})"
 
 
 def walk(plan: ElementwisePlan) -> str:
     """`rt.Walk(…)`: the space of a kernel and what it addresses."""
-    accesses = each(_access(access) for access in plan.accesses)
+    accesses = each(access_text(access) for access in plan.accesses)
     return f"rt.Walk(space={dims_text(plan.space)}, accesses=({accesses}))"
 
 
@@ -126,7 +133,8 @@ def tensor_text(
     return f"rt.Tensor({quoted(item.name)}, {quoted(str(item.element))}, {dims_text(item.dims)}{flags})"
 
 
-def _access(access: Access) -> str:
+def access_text(access: Access) -> str:
+    """`rt.Access(…)`."""
     gathered = f", gathered={dims_text(access.gathered)}" if access.gathered else ""
     return (
         f"rt.Access({quoted(access.tensor) if access.tensor else None}, {dims_text(access.dims)}{gathered})"

@@ -7,11 +7,13 @@ import textwrap
 from opgen.dtypes import DType
 from opgen.emit.contexts import ModuleContext, TestContext
 from opgen.emit.dialects import number_text
-from opgen.emit.oracle import dim_name, oracle_text
+from opgen.emit.oracle import dim_name, oracle_text, product_precision
 from opgen.emit.tables import host_text, quoted
 from opgen.ir.nodes import (
     Cast,
+    Contract,
     Convert,
+    Dim,
     Element,
     Gather,
     Graph,
@@ -19,6 +21,7 @@ from opgen.ir.nodes import (
     Op,
     Param,
     Random,
+    Reduce,
     Ref,
     Result,
     Scalar,
@@ -97,6 +100,11 @@ def _options(op: Op) -> list[str]:
     if rounding:
         narrowest = min(rounding, key=lambda dtype: dtype.significand)
         options.append(f"rounds_to=torch.{narrowest.torch}")
+    reductions = _reductions(op)
+    if reductions:
+        options.append(f"reductions=({''.join(f'{quoted(dims)}, ' for dims in reductions)})")
+    if product_precision(op) != "ieee":
+        options.append("narrows=True")
     return options
 
 
@@ -108,7 +116,16 @@ def _needs_whole(op: Op) -> bool:
     """Whether a value depends on sizes, or on elements elsewhere in the space of a target."""
     space = {dim for dims in target_dims(op).values() for dim in dims}
     gathered = {dim for node in _nodes(op) if isinstance(node, Gather) for dim, _ in node.coordinates}
-    return bool(gathered & space) or any(isinstance(node, Size) for node in _nodes(op))
+    return bool(gathered & space) or any(isinstance(node, Size | Reduce | Contract) for node in _nodes(op))
+
+
+def _reductions(op: Op) -> tuple[str, ...]:
+    """The dims that each reduction or contraction sums over, each once."""
+    found: dict[tuple[Dim, ...], None] = {}
+    for node in _nodes(op):
+        if isinstance(node, Reduce | Contract):
+            found[node.dims if isinstance(node, Reduce) else (node.dim,)] = None
+    return tuple(" ".join(dim_name(dim) for dim in dims) for dims in found)
 
 
 def _seeds(op: Op) -> list[str]:

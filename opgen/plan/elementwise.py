@@ -16,14 +16,14 @@ _LEAST_BLOCK, _LARGEST_BLOCK = 256, 4096
 def plan_kernel(op: Op, parts: tuple[Part, ...], target: Target, hints: Hints) -> ElementwisePlan:
     """The plan of one elementwise kernel: its part of each variant's graph, in an op as these see it."""
     graph = parts[0].graph
-    widths = _widths(op)
-    moved = tuple(_moved_bytes(op, parts[0], width) for width in widths)
+    all_widths = widths(op)
+    moved = tuple(moved_bytes(op, parts[0], width) for width in all_widths)
     return ElementwisePlan(
         parts=parts,
         accesses=accesses(op, parts),
         configs=tuple(
             with_hints(_config(graph, width, bytes_, target), parts[0].space, hints)
-            for width, bytes_ in zip(widths, moved, strict=True)
+            for width, bytes_ in zip(all_widths, moved, strict=True)
         ),
         operations=_operations(graph),
         bytes=moved,
@@ -55,23 +55,23 @@ def accesses(op: Op, parts: tuple[Part, ...]) -> tuple[Access, ...]:
     return tuple(found)
 
 
-def _widths(op: Op) -> tuple[int, ...]:
+def widths(op: Op) -> tuple[int, ...]:
     """The bytes of the widest element that moves, for every choice of the op's type variables."""
     choices = [choice for variant in op.variants for choice in variant.choices]
     names = [variable.name for variable in op.variables]
-    widths = set()
+    found = set()
     for choice in choices:
         types = dict(zip(names, choice, strict=True))
         elements = [item.element for item in op.arrays]
-        widths.add(max(_bytes(types[one.variable] if one.variable else one.dtype) for one in elements))
-    return tuple(sorted(widths))
+        found.add(max(_bytes(types[one.variable] if one.variable else one.dtype) for one in elements))
+    return tuple(sorted(found))
 
 
 def _bytes(dtype: DType) -> int:
     return max(dtype.bits // 8, 1)
 
 
-def _moved_bytes(op: Op, part: Part, width: int) -> int:
+def moved_bytes(op: Op, part: Part, width: int) -> int:
     """Bytes that move for an element of the space where variable types are `width` wide; broadcasts are free."""
     space = set(part.space)
     read = {value.node.param for value in part.graph.values if isinstance(value.node, Read | Gather)}

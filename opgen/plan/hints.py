@@ -16,10 +16,15 @@ _MOST_ELEMENTS = 2**20
 
 @dataclass(frozen=True)
 class Hints:
-    """What a `tile` block asks of one target: block sizes by dim, and warps."""
+    """What a `tile` block asks of one target: block sizes by dim, warps, and what only products have, by key."""
 
     blocks: tuple[tuple[Dim, HintRequest], ...] = ()
     warps: HintRequest | None = None
+    others: tuple[HintRequest, ...] = ()
+
+    def asked(self, key: str) -> HintRequest | None:
+        """What is asked for by a word."""
+        return next((hint for hint in self.others if hint.key == key), None)
 
 
 def hints_for(op: Op, target: Target) -> Hints:
@@ -29,7 +34,8 @@ def hints_for(op: Op, target: Target) -> Hints:
         if not hint.targets or target.name in hint.targets:
             chosen[hint.key] = hint
     blocks = tuple((hint.dim, hint) for hint in chosen.values() if hint.dim is not None)
-    return Hints(blocks, chosen.get("warps"))
+    words = tuple(hint for hint in chosen.values() if hint.dim is None and hint.key != "warps")
+    return Hints(blocks, chosen.get("warps"), words)
 
 
 def check_hints(targets: tuple[Target, ...], hints: Mapping[str, Hints]) -> None:

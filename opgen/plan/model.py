@@ -5,7 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TypeAlias
 
-from opgen.ir.nodes import Dim, TensorParam
+from opgen.dtypes import DType
+from opgen.ir.nodes import Dim, Element, Ref, TensorParam
 from opgen.ir.passes.partition import Part, Temporary
 
 
@@ -69,7 +70,166 @@ class ElementwisePlan:
         return self.parts[0].space
 
 
-KernelPlan: TypeAlias = ElementwisePlan
+@dataclass(frozen=True)
+class RowBand:
+    """How rows of up to `longest` columns are walked, of any length where that is 0; as the runtime's `RowConfig`."""
+
+    longest: int
+    elements: int
+    warps: int
+    programs: int = 0
+    stages: int = 1
+    rows: int = 0
+    columns: int = 0
+
+
+@dataclass(frozen=True)
+class RowConfig:
+    """The bands of elements of up to `width` bytes, and the walk of rows that lie across memory.
+
+    Where there are few rows, those of at least `split` columns are cut into pieces.
+    """
+
+    width: int
+    along: tuple[RowBand, ...]
+    across: RowBand
+    split: int
+
+
+@dataclass(frozen=True)
+class RowPlan:
+    """One row kernel: its part of each variant's graph, what it addresses, its configs.
+
+    `operations` are f32 instructions for an element, `bytes` what moves for it at each config's width, where each
+    tensor is read once.
+    """
+
+    parts: tuple[Part, ...]
+    accesses: tuple[Access, ...]
+    configs: tuple[RowConfig, ...]
+    operations: int
+    bytes: tuple[int, ...]
+
+    @property
+    def space(self) -> tuple[Dim, ...]:
+        return self.parts[0].space
+
+    @property
+    def kept(self) -> tuple[Dim, ...]:
+        return self.parts[0].kept
+
+    @property
+    def reduced(self) -> tuple[Dim, ...]:
+        return self.parts[0].reduced
+
+
+@dataclass(frozen=True)
+class Operand:
+    """What a product multiplies: a value, the element type that it is multiplied in, and the tensor that it is.
+
+    `ref` is the value before a conversion that `element` makes superfluous; `tensor` is set where it is a tensor's own
+    element, so that it can be read without a prologue.
+    """
+
+    ref: Ref
+    element: Element
+    tensor: str | None
+
+
+@dataclass(frozen=True)
+class Product:
+    """One contraction of a product kernel: its value, its operands (rows, columns), and the type of its sums."""
+
+    ref: Ref
+    left: Operand
+    right: Operand
+    sums: DType
+
+
+@dataclass(frozen=True)
+class ProductConfig:
+    """How a product is tiled; the words and figures are those of the runtime's record of the same name.
+
+    `form` is "dot", "swapped", "vector" or "outer", `strategy` "pointers", "descriptors" or "library".
+    """
+
+    tile: tuple[int, int, int]
+    warps: int
+    stages: int
+    group: int = 8
+    form: str = "dot"
+    strategy: str = "pointers"
+    split: int = 1
+    halves: bool = False
+    precision: str = "ieee"
+
+
+#: The end of a band that no size passes.
+BEYOND = 2**62
+
+
+@dataclass(frozen=True)
+class ProductBand:
+    """The configs for products of up to `m` rows and `n` columns, best first, each with its predicted microseconds
+    at `at` (m, n, k)."""
+
+    m: int
+    n: int
+    at: tuple[int, int, int]
+    configs: tuple[tuple[ProductConfig, float], ...]
+
+
+@dataclass(frozen=True)
+class Rejection:
+    """Configs that do not fit a target: how many, one of them, its figure and the limit."""
+
+    reason: str
+    count: int
+    example: ProductConfig
+    figure: int
+    limit: int
+
+
+@dataclass(frozen=True)
+class ProductClass:
+    """What a target offers for one class of multiplied types: shape bands, and what was rejected."""
+
+    name: str
+    bands: tuple[ProductBand, ...]
+    searched: int
+    rejected: tuple[Rejection, ...]
+
+
+@dataclass(frozen=True)
+class ProductSides:
+    """The dims of a product kernel by what they are: batches, rows of tiles, columns of tiles, and summed over."""
+
+    batch: tuple[Dim, ...]
+    m: tuple[Dim, ...]
+    n: tuple[Dim, ...]
+    k: tuple[Dim, ...]
+
+
+@dataclass(frozen=True)
+class ProductPlan:
+    """One product kernel: its part of each variant's graph and the products in it, what it addresses, its configs.
+
+    `operations` are f32 instructions for an element of the result beside the products.
+    """
+
+    parts: tuple[Part, ...]
+    accesses: tuple[Access, ...]
+    sides: ProductSides
+    products: tuple[tuple[Product, ...], ...]
+    classes: tuple[ProductClass, ...]
+    operations: int
+
+    @property
+    def space(self) -> tuple[Dim, ...]:
+        return self.parts[0].space
+
+
+KernelPlan: TypeAlias = ElementwisePlan | RowPlan | ProductPlan
 
 
 @dataclass(frozen=True)

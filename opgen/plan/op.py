@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from opgen.diagnostics import Diagnostics
-from opgen.ir.nodes import Contract, Op, Reduce
+from opgen.ir.nodes import Op
 from opgen.ir.passes.partition import Part, Partition, as_part_sees, partition
-from opgen.plan import elementwise
+from opgen.plan import elementwise, products, rows
 from opgen.plan.hints import Hints, check_hints, hints_for
 from opgen.plan.model import KernelPlan, Plan
 from opgen.targets import Target
@@ -15,7 +15,7 @@ def plan_op(op: Op, targets: tuple[Target, ...]) -> tuple[Plan, ...]:
     """The plan of an op for each target. Raises `SpecError` for what has no kernel and for hints that no GPU meets."""
     variants = partition(op)
     kernels = tuple(zip(*(variant.parts for variant in variants), strict=True))
-    _refuse_kinds(op, variants)
+    _check_count(op, variants[0], targets)
     hints = {target.name: hints_for(op, target) for target in targets}
     check_hints(targets, hints)
     temporaries = tuple(variant.temporaries for variant in variants)
@@ -33,26 +33,26 @@ def plan_op(op: Op, targets: tuple[Target, ...]) -> tuple[Plan, ...]:
     )
 
 
+def _check_count(op: Op, found: Partition, targets: tuple[Target, ...]) -> None:
+    """Raises `SpecError` at a hint that asks for fewer kernels than the op takes."""
+    count = len(found.parts)
+    diagnostics = Diagnostics()
+    for hint in op.hints:
+        asked = not hint.targets or any(target.name in hint.targets for target in targets)
+        if hint.key == "kernels" and asked and count > int(hint.values[0]):
+            kinds = ", ".join(f"{part.kind} over [{', '.join(map(str, part.space))}]" for part in found.parts)
+            message = f"`{op.name}` takes {count} kernels, and {hint.values[0]} is asked for: {kinds}"
+            diagnostics.error("OPG713", message, hint.span)
+    diagnostics.raise_if_errors()
+
+
 def _plan_kernel(op: Op, parts: tuple[Part, ...], target: Target, hints: Hints) -> KernelPlan:
     match parts[0].kind:
         case "elementwise":
             return elementwise.plan_kernel(op, parts, target, hints)
+        case "row":
+            return rows.plan_kernel(op, parts, target, hints)
+        case "product":
+            return products.plan_product(op, parts, target, hints)
         case kind:
             raise AssertionError(f"{kind} parts have no planner")
-
-
-def _refuse_kinds(op: Op, variants: tuple[Partition, ...]) -> None:
-    """Raises `SpecError` for parts of kinds that have no planner."""
-    found = Diagnostics()
-    for part in variants[0].parts:
-        for value in part.graph.values:
-            match value.node:
-                case Reduce(kind=kind):
-                    found.error(
-                        "OPG701", f"`{op.name}`: the reduction `{kind}` has no kernel yet", value.span
-                    )
-                case Contract():
-                    found.error("OPG702", f"`{op.name}`: the contraction `@` has no kernel yet", value.span)
-                case _:
-                    pass
-    found.raise_if_errors()

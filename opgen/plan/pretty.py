@@ -2,28 +2,42 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
-from opgen.plan.model import Access, ElementwisePlan, KernelPlan, Plan
+from opgen.ir.nodes import Read
+from opgen.ir.passes.partition import Temporary
+from opgen.plan.model import Access, ElementwisePlan, KernelPlan, Plan, ProductPlan, RowBand, RowPlan
+from opgen.plan.product_pretty import product_lines, sides_text
+from opgen.plan.row_passes import Levels, looped_passes, resident_levels
 
 
 def format_plan(plan: Plan) -> str:
     """A plan: for each kernel its space, what it addresses, what it costs, and the configs by element width."""
     lines = [f"plan for {plan.target}"]
-    for one in plan.temporaries[0]:
-        dims = ", ".join(map(str, one.dims))
-        lines.append(
-            f"  temporary {one.name}: {one.element}[{dims}], written and read once more than in one kernel"
-        )
+    lines += [f"  {_temporary(one, plan.kernels)}" for one in plan.temporaries[0]]
     for number, kernel in enumerate(plan.kernels):
         lines += [f"  {line}" for line in _kernel(number, kernel)]
     return "\n".join(lines) + "\n"
+
+
+def _temporary(one: Temporary, kernels: Sequence[KernelPlan]) -> str:
+    """A tensor between kernels, and the bytes that the cut costs."""
+    dims = ", ".join(map(str, one.dims))
+    graphs = [kernel.parts[0].graph for kernel in kernels]
+    reads = sum(any(value.node == Read(one.name) for value in graph.values) for graph in graphs)
+    size = max(one.element.dtype.bits // 8, 1)
+    moved = f"written once and read by {reads} kernel{'s' if reads > 1 else ''}: {size * (1 + reads)} bytes an element"
+    return f"temporary {one.name}: {one.element}[{dims}], {moved}"
 
 
 def _kernel(number: int, kernel: KernelPlan) -> Iterator[str]:
     match kernel:
         case ElementwisePlan():
             return _elementwise(number, kernel)
+        case RowPlan():
+            return _rows(number, kernel)
+        case ProductPlan():
+            return _product(number, kernel)
 
 
 def _elementwise(number: int, kernel: ElementwisePlan) -> Iterator[str]:
@@ -40,6 +54,48 @@ def _elementwise(number: int, kernel: ElementwisePlan) -> Iterator[str]:
             f"across {config.turned[0]} x {config.turned[1]} with {config.turned_warps}; "
             f"an element moves {moved} bytes and takes about {kernel.operations} instructions"
         )
+
+
+def _rows(number: int, kernel: RowPlan) -> Iterator[str]:
+    graph = kernel.parts[0].graph
+    targets = ", ".join(store.target for store in graph.stores)
+    kept, reduced = (", ".join(map(str, dims)) for dims in (kernel.kept, kernel.reduced))
+    yield f"kernel {number}: rows over [{kept}], reducing [{reduced}], stores {targets}"
+    for access in kernel.accesses:
+        yield f"  {_access(access)}"
+    yield f"  a row in registers: {_levels(resident_levels(graph))}"
+    yield f"  a row read tile by tile: {_levels(looped_passes(graph))}"
+    for config, moved in zip(kernel.configs, kernel.bytes, strict=True):
+        yield (
+            f"  {config.width}-byte elements: an element moves {moved} bytes where a row stays in registers, and takes "
+            f"about {kernel.operations} instructions"
+        )
+        for band in config.along:
+            yield f"    {_band(band)}"
+        yield f"    across memory: {_band(config.across)}"
+        yield f"    few rows of {config.split} columns or more: cut into pieces, joined in order"
+
+
+def _product(number: int, kernel: ProductPlan) -> Iterator[str]:
+    targets = ", ".join(store.target for store in kernel.parts[0].graph.stores)
+    yield f"kernel {number}: product over {sides_text(kernel)}, stores {targets}"
+    for access in kernel.accesses:
+        yield f"  {_access(access)}"
+    yield from product_lines(kernel)
+
+
+def _levels(levels: Levels) -> str:
+    return ", then ".join(" and ".join(f"{one.kind} %{one.ref}" for one in level) for level in levels) or "no reduction"
+
+
+def _band(band: RowBand) -> str:
+    """A band: the rows that it serves, its tile and what runs it."""
+    walked = "in a loop" if band.columns or not band.longest else "whole"
+    rows = f"up to {band.longest} columns, {walked}" if band.longest else f"any length, {walked}"
+    sides = f" ({band.rows or 'as fit'} x {band.columns or 'as fit'})" if band.rows or band.columns else ""
+    programs = f", {band.programs} programs for each multiprocessor" if band.programs else ""
+    stages = f", {band.stages} stages" if band.stages > 1 else ""
+    return f"{rows}: tiles of {band.elements} elements{sides} with {band.warps} warps{programs}{stages}"
 
 
 def _access(access: Access) -> str:

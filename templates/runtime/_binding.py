@@ -102,6 +102,15 @@ class Requirement:
 
 
 @dataclass(frozen=True)
+class Nonempty:
+    """A reduction without a value over nothing, and the dims that must have an element unless its result has none."""
+
+    reduction: str
+    dims: tuple[str, ...]
+    result: str
+
+
+@dataclass(frozen=True)
 class Operator:
     """What an op declares about its arguments; `variables` maps a type variable to its types.
 
@@ -114,6 +123,7 @@ class Operator:
     scalars: tuple[Scalar, ...] = ()
     variables: Mapping[str, tuple[torch.dtype, ...]] = field(default_factory=dict)
     requirements: tuple[Requirement, ...] = ()
+    nonempty: tuple[Nonempty, ...] = ()
     registered: str = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
@@ -158,8 +168,8 @@ def bind(
 ) -> Bound:
     """Checks the tensors of a call against the declaration.
 
-    Raises `TypeError` for what is no tensor or has another element type, `ValueError` for devices, ranks, sizes
-    and requirements; each message names the op, the parameter, what was given and what is accepted.
+    Raises `TypeError` for what is no tensor or has another element type, `ValueError` for devices, ranks, sizes,
+    requirements, and reductions over nothing that have no value; each message names the op, the parameter, what was given and what is accepted.
     """
     given = [(spec, tensor) for spec, tensor in zip(op.inputs, tensors) if not _left_out(op, spec, tensor)]
     types = _bind_types(op, given)
@@ -174,6 +184,7 @@ def bind(
                 f"but has {tuple(tensor.shape)}"
             )
     _check_requirements(op, sizes, consts or {})
+    _check_nonempty(op, bound)
     return bound
 
 
@@ -361,3 +372,11 @@ def _check_requirements(op: Operator, sizes: Mapping[str, int], consts: Mapping[
             why = f": {requirement.why}" if requirement.why else ""
             given = ", ".join(f"{name} = {value}" for name, value in sorted(names.items()) if name in requirement.text)
             raise ValueError(f"{op.name}: {requirement.text} does not hold{why} ({given})")
+
+
+def _check_nonempty(op: Operator, bound: Bound) -> None:
+    for one in op.nonempty:
+        shape = next(bound.shape(spec) for spec in (*op.results, *op.inputs) if spec.name == one.result)
+        for text in one.dims:
+            if 0 in bound.extents([dim(text)]) and 0 not in shape:
+                raise ValueError(f"{op.name}: `{one.reduction}` over {text} has no value, because {text} is 0")

@@ -1,4 +1,7 @@
-"""What eager references need beyond `torch`: alignment by dim name, casts, integer division, Philox numbers."""
+"""What eager references need beyond `torch`: alignment by dim name, casts, integer division, Philox numbers.
+
+Reductions and products are re-exported here, so that `rt.eager` has all of it.
+"""
 
 from __future__ import annotations
 
@@ -7,6 +10,36 @@ from collections.abc import Mapping, Sequence
 import torch
 
 from ._binding import Bound, dim
+from ._eager_products import contract, matmul
+from ._eager_reductions import argmax_over, argmin_over, max_over, merged, min_over, prod_over, var_over
+
+__all__ = [
+    "align",
+    "argmax_over",
+    "argmin_over",
+    "cast",
+    "clamp",
+    "contract",
+    "finish",
+    "floor_div",
+    "fma",
+    "full",
+    "gather",
+    "matmul",
+    "max_over",
+    "maximum",
+    "merged",
+    "min_over",
+    "minimum",
+    "mod",
+    "position",
+    "prod_over",
+    "scalar",
+    "size",
+    "uniform",
+    "unpack",
+    "var_over",
+]
 
 _PHILOX_KEYS = (0x9E3779B9, 0xBB67AE85)
 _PHILOX_FACTORS = (0xD2511F53, 0xCD9E8D57)
@@ -20,48 +53,45 @@ def scalar(value: float | torch.Tensor, dtype: torch.dtype, device: torch.device
     return torch.full((), value, dtype=dtype, device=device)
 
 
-def align(tensor: torch.Tensor, dims: Sequence[str], space: Sequence[str]) -> torch.Tensor:
+def full(value: float, dtype: torch.dtype, dims: Sequence[str], bound: Bound) -> torch.Tensor:
+    """A number for each element of a left-out tensor over named dims."""
+    return torch.full(bound.extents([dim(text) for text in dims]), value, dtype=dtype, device=bound.device)
+
+
+def align(tensor: torch.Tensor, dims: Sequence[str | None], space: Sequence[str]) -> torch.Tensor:
     """A tensor over `dims` as a view over the dims of `space`, with size 1 for those that it lacks.
 
-    Where the space has `K` and the tensor `K / 128`, each element is repeated 128 times.
+    None among `dims` is a place of one element. Where the space has `K` and the tensor `K / 128`, each element is
+    repeated 128 times. A 0-d tensor, which stands for a tensor that was left out, stays as it is.
     """
-    named = [dim(text) for text in dims if text != "..."]
-    leading = tensor.dim() - len(named)
+    slots = [text for text in dims if text != "..."]
+    leading = tensor.dim() - len(slots)
+    if leading < 0:
+        return tensor
+    tensor = tensor.squeeze([leading + place for place, text in enumerate(slots) if text is None])
+    named = [dim(text) for text in slots if text is not None]
     order: list[int] = []
-    places: list[int] = []
+    missing: list[int] = []
     for place, one in enumerate(dim(text) for text in space if text != "..."):
-        for at, own in enumerate(named):
-            if own.name == one.name and own.times == one.times:
-                order.append(leading + at)
-                places.append(place)
-                if own.over != one.over:
-                    tensor = tensor.repeat_interleave(own.over // one.over, dim=leading + at)
+        at = next((at for at, own in enumerate(named) if (own.name, own.times) == (one.name, one.times)), None)
+        if at is None:
+            missing.append(leading + place)
+            continue
+        order.append(leading + at)
+        if named[at].over != one.over and tensor.shape[leading + at] != 1:
+            tensor = tensor.repeat_interleave(named[at].over // one.over, dim=leading + at)
     tensor = tensor.permute((*range(leading), *order))
-    total = sum(text != "..." for text in space)
-    for place in range(total):
-        if place not in places:
-            tensor = tensor.unsqueeze(leading + place)
+    for place in missing:
+        tensor = tensor.unsqueeze(place)
     return tensor
 
 
-def finish(value: torch.Tensor, space: Sequence[str], dims: Sequence[str], bound: Bound) -> torch.Tensor:
-    """A value over `space` as a fresh tensor over the dims of a result, spread to its full shape.
-
-    Where the space has `K` and the result `K / 128`, one of each 128 equal elements stays.
-    """
-    shape = bound.extents([dim(text) for text in dims])
-    named = [dim(text) for text in space if text != "..."]
-    kept = {(one.name, one.times): one.over for one in map(dim, dims) if one.name != "..."}
-    leading = max(value.dim() - len(named), 0)
-    value = value.reshape((1,) * (len(named) + leading - value.dim()) + tuple(value.shape))
-    for place in range(len(named) - 1, -1, -1):
-        one = named[place]
-        over = kept.get((one.name, one.times))
-        at = 0 if over is None else slice(None, None, over // one.over)
-        value = value[(slice(None),) * (leading + place) + (at,)]
-    left = [(one.name, one.times) for one in named if (one.name, one.times) in kept]
-    value = value.permute((*range(leading), *(leading + left.index(key) for key in kept)))
-    return value.expand(shape).clone()
+def finish(
+    value: torch.Tensor, own: Sequence[str | None], dims: Sequence[str], bound: Bound, *, contiguous: bool
+) -> torch.Tensor:
+    """A value over `own` as a fresh tensor over the dims of a result, spread to its full shape."""
+    spread = align(value, own, dims).expand(bound.extents([dim(text) for text in dims]))
+    return spread.clone(memory_format=torch.contiguous_format if contiguous else torch.preserve_format)
 
 
 def size(bound: Bound, text: str) -> torch.Tensor:
@@ -69,13 +99,13 @@ def size(bound: Bound, text: str) -> torch.Tensor:
     return torch.full((), bound.extents((dim(text),))[0], dtype=torch.int64, device=bound.device)
 
 
-def position(bound: Bound, dims: Sequence[str], space: Sequence[str]) -> torch.Tensor:
-    """The row-major position over `dims` as i64, aligned to `space`."""
+def position(bound: Bound, dims: Sequence[str]) -> torch.Tensor:
+    """The row-major position over `dims` as i64."""
     shape = bound.extents([dim(text) for text in dims])
     count = 1
     for size in shape:
         count *= size
-    return align(torch.arange(count, device=bound.device).reshape(shape), dims, space)
+    return torch.arange(count, device=bound.device).reshape(shape)
 
 
 def gather(

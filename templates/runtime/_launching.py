@@ -12,6 +12,7 @@ import torch
 import triton
 
 from ._binding import Bound, Operator, Tensor, bind
+from ._copies import dense_copies, laid_out, same
 from ._elementwise import Config, Launch, Walk, plan, result_strides, row_major
 from ._repeating import Repeated
 
@@ -200,9 +201,10 @@ def _prepare(
         **{spec.name: layout for spec, layout in zip(variant.temporaries, temporaries)},
     }
     launches: list[tuple[AnyKernel, Any]] = []
-    for kernel in variant.kernels:
+    forced = config if isinstance(config, tuple) else (config,) * len(variant.kernels)
+    for kernel, own in zip(variant.kernels, forced, strict=True):
         try:
-            figures = kernel.prepare(bound, layouts, config)
+            figures = kernel.prepare(bound, layouts, own)
         except NotImplementedError:
             return None
         if figures is not None:
@@ -257,51 +259,41 @@ def _compute_on_copies(
     config: Any | None,
     via: Callable[[Any], Any] | None,
 ) -> tuple[torch.Tensor, ...]:
-    """The same over dense copies in one order of dims: for layouts of more than six dims that do not merge."""
+    """The same over dense copies in one order of dims: for layouts of more than six dims that do not merge.
+
+    Copies that do not merge, either, are of tensors that broadcast against each other, and take their full leading
+    sizes. Where named dims broadcast in so many places, the eager reference computes the results.
+    """
     op = entry.operator
-    target = (*op.results, *(spec for spec in op.inputs if spec.written))[0]
-    copies = {
-        spec.name: None if (tensor := tensors[spec.name]) is None else _dense_copy(tensor, spec, target)
-        for spec in op.inputs
-    }
-    if all(copies[name] is tensor for name, tensor in tensors.items()) and not outputs:
-        raise NotImplementedError(
-            f"{op.name}: the shapes {[tuple(tensor.shape) for tensor in tensors.values() if tensor is not None]} "
-            "broadcast against each other in more than six dims; expand and copy one of them first"
-        )
-    results = compute(entry, copies, scalars, consts, config=config, via=via)
+    bound = bind(op, tuple(tensors.values()), consts)
+    copies = dense_copies(op, tensors, None)
+    if not outputs and same(copies, tensors):
+        copies = dense_copies(op, tensors, bound.ellipsis)
+    if not outputs and same(copies, tensors):
+        results = call_reference(entry, {**tensors, **scalars, **consts})
+    else:
+        results = compute(entry, copies, scalars, consts, config=config, via=via)
     for spec in op.inputs:
         tensor, copy = tensors[spec.name], copies[spec.name]
         if spec.written and tensor is not None and copy is not None and copy is not tensor:
             tensor.copy_(copy)
     if not outputs:
-        bound = bind(op, tuple(tensors.values()), consts)
         layouts = (_strides(op, bound, tensors, spec) for spec in op.results)
-        return tuple(_laid_out(result, strides) for result, strides in zip(results, layouts))
+        return tuple(laid_out(result, strides) for result, strides in zip(results, layouts))
     for output, result in zip(outputs.values(), results):
         output.copy_(result)
     return tuple(outputs.values())
 
 
-def _dense_copy(tensor: torch.Tensor, own: Tensor, target: Tensor) -> torch.Tensor:
-    """The tensor where it is dense in the order of another's dims, else a copy that is."""
-    named = own.parsed[1:] if own.has_ellipsis else own.parsed
-    leading = tensor.dim() - len(named)
-    places = {(one.name, one.times): place for place, one in enumerate(target.parsed)}
-    order = sorted(range(len(named)), key=lambda at: places.get((named[at].name, named[at].times), -1))
-    dims = (*range(leading), *(leading + at for at in order))
-    turned = tensor.permute(dims)
-    if turned.is_contiguous():
-        return tensor
-    return turned.contiguous().permute(tuple(dims.index(at) for at in range(tensor.dim())))
-
-
-def _laid_out(tensor: torch.Tensor, strides: tuple[int, ...]) -> torch.Tensor:
-    """The tensor where it has these strides, else a copy that has."""
-    if tensor.stride() == strides:
-        return tensor
-    copy = torch.empty_strided(tensor.shape, strides, dtype=tensor.dtype, device=tensor.device)
-    return copy.copy_(tensor)
+def call_reference(entry: Declared, values: Arguments) -> tuple[torch.Tensor, ...]:
+    """The reference's results; what it computes for tensors updated in place is copied into them."""
+    op = entry.operator
+    results = entry.reference(*(values[name] for name in entry.parameters))
+    results = results if isinstance(results, tuple) else (results,)
+    updated = [spec for spec in op.inputs if spec.written]
+    for spec, new in zip(updated, results[len(op.results) :] if op.results else results):
+        values[spec.name].copy_(new)
+    return results[: len(op.results)]
 
 
 def remembered(

@@ -2,28 +2,20 @@
 
 A product has four groups of dims: the batch, the rows `m` (of the left operand alone), the columns `n` (of the right
 one) and `k`, which is summed over. Each group is one position that splits into up to three coordinates, innermost
-first. Sizes come as multiples of the group's `UNIT` and strides as multiples of 16 or 1 (see `ODD`), which tells the
+first. Sizes come as multiples of the group's `UNIT` and strides as multiples of 16 or 1, which tells the
 compiler what it needs for wide loads without a compilation for each shape.
 """
 
 import triton
 import triton.language as tl
 
-# Along which group a tensor has stride 1, in its layout class. With 8 added its other strides are in elements.
-ALONG_M = tl.constexpr(1)
-ALONG_N = tl.constexpr(2)
-ALONG_K = tl.constexpr(3)
-ALONG_BATCH = tl.constexpr(4)
-ODD = tl.constexpr(8)
+from ._math_parts import INTERPRETED
 
 # How tiles are multiplied: `n` across or down, on the matrix unit; one row against whole rows; column by row.
 DOT = tl.constexpr(0)
 SWAPPED = tl.constexpr(1)
 VECTOR = tl.constexpr(2)
 OUTER = tl.constexpr(3)
-
-# The interpreter multiplies bf16 as the integers that it holds them in, so there they are widened first.
-INTERPRETED = tl.constexpr(triton.knobs.runtime.interpret)
 
 
 @triton.jit
@@ -56,9 +48,11 @@ def product_columns(tile, FORM: tl.constexpr, BLOCK: tl.constexpr):
 
 
 @triton.jit
-def product_depths(start, FORM: tl.constexpr, BLOCK: tl.constexpr):
+def product_depths(start, FORM: tl.constexpr, BLOCK: tl.constexpr, WIDE: tl.constexpr):
     """The positions `k` of a step, as the left operand has them and as the right one does."""
     k = start + tl.arange(0, BLOCK)
+    if WIDE:
+        k = k.to(tl.int64)
     if FORM == DOT or FORM == OUTER:
         return k[None, :], k[:, None]
     elif FORM == SWAPPED:
@@ -80,9 +74,34 @@ def group_at(position, n0, n1, RANK: tl.constexpr, UNIT: tl.constexpr):
 
 
 @triton.jit
-def along(at, strides, AXIS: tl.constexpr, LAYOUT: tl.constexpr, RANK: tl.constexpr):
-    """Offsets, in elements, of the coordinates `at` of a group in a tensor."""
-    SCALE: tl.constexpr = 1 if LAYOUT >= ODD else 16
+def along_batch(at, strides, LAYOUT: tl.constexpr, RANK: tl.constexpr):
+    """Offsets, in elements, of a batch's coordinates in a tensor."""
+    return _along(at, strides, 4, LAYOUT, RANK)
+
+
+@triton.jit
+def along_m(at, strides, LAYOUT: tl.constexpr, RANK: tl.constexpr):
+    """Offsets, in elements, of coordinates of `m` in a tensor."""
+    return _along(at, strides, 1, LAYOUT, RANK)
+
+
+@triton.jit
+def along_n(at, strides, LAYOUT: tl.constexpr, RANK: tl.constexpr):
+    """Offsets, in elements, of coordinates of `n` in a tensor."""
+    return _along(at, strides, 2, LAYOUT, RANK)
+
+
+@triton.jit
+def along_k(at, strides, LAYOUT: tl.constexpr, RANK: tl.constexpr):
+    """Offsets, in elements, of coordinates of `k` in a tensor."""
+    return _along(at, strides, 3, LAYOUT, RANK)
+
+
+@triton.jit
+def _along(at, strides, AXIS: tl.constexpr, LAYOUT: tl.constexpr, RANK: tl.constexpr):
+    """Offsets along a group. A layout class says along which one the tensor has stride 1, 0 for none; with 8 added
+    its other strides are in elements, else they are in multiples of 16."""
+    SCALE: tl.constexpr = 1 if LAYOUT >= 8 else 16
     if LAYOUT & 7 == AXIS:
         result = at[0]
     else:
@@ -92,6 +111,26 @@ def along(at, strides, AXIS: tl.constexpr, LAYOUT: tl.constexpr, RANK: tl.conste
     if RANK > 2:
         result += at[2] * (strides[2] * SCALE)
     return result
+
+
+@triton.jit
+def product_piece(part, k_size, SPLIT: tl.constexpr, BLOCK: tl.constexpr):
+    """The first position of `k` that a piece sums over, and where it ends."""
+    if SPLIT == 1:
+        return 0, k_size
+    else:
+        length = tl.cdiv(tl.cdiv(k_size, BLOCK), SPLIT) * BLOCK
+        first = part * length
+        return first, min(k_size, first + length)
+
+
+@triton.jit
+def depth_inside(k, last, EVEN: tl.constexpr):
+    """Which positions `k` of a step are inside the piece."""
+    if EVEN:
+        return tl.full((1, 1), True, tl.int1)
+    else:
+        return k < last
 
 
 @triton.jit
@@ -128,7 +167,7 @@ def product_sum(total, FORM: tl.constexpr):
 @triton.jit
 def _dot(left, right, total, PRECISION: tl.constexpr):
     """`total + left @ right`, f8 summed in true f32."""
-    if INTERPRETED and left.dtype == tl.bfloat16:
+    if INTERPRETED and left.dtype == tl.bfloat16:  # it multiplies the integers that it holds them in
         left = left.to(tl.float32)
         right = right.to(tl.float32)
     return tl.dot(
@@ -155,8 +194,77 @@ def operand_f8e5m2(value):
 
 
 @triton.jit
-def parts_of(total):
-    """The left and the right half of a tile's columns."""
-    rows: tl.constexpr = total.shape[0]
-    columns: tl.constexpr = total.shape[1]
-    return tl.split(tl.permute(tl.reshape(total, (rows, 2, columns // 2)), (0, 2, 1)))
+def part_of(total, part: tl.constexpr, PARTS: tl.constexpr):
+    """One of the halves of a tile's columns, or (`PARTS` 1) the tile."""
+    if PARTS == 1:
+        return total
+    else:
+        rows: tl.constexpr = total.shape[0]
+        columns: tl.constexpr = total.shape[1]
+        left, right = tl.split(tl.permute(tl.reshape(total, (rows, 2, columns // 2)), (0, 2, 1)))
+        if part == 0:
+            return left
+        else:
+            return right
+
+
+@triton.jit
+def store_partial(partial_ptr, total, place, m, n, m_size, n_size, m_ok, n_ok):
+    """Stores a tile of sums over a piece of `k` as the matrix at `place` of the partial sums."""
+    row = (place.to(tl.int64) * m_size + m) * n_size
+    tl.store(partial_ptr + (row + n), total, mask=m_ok & n_ok)
+
+
+@triton.jit
+def partial_sum(partial_ptr, place, step, m, n, m_size, n_size, m_ok, n_ok, PARTS: tl.constexpr):
+    """The sum of a tile's partial sums in the order of `k`; they are `step` matrices apart."""
+    at = partial_ptr + ((place.to(tl.int64) * m_size + m) * n_size + n)
+    total = tl.load(at, mask=m_ok & n_ok, other=0)
+    for part in range(1, PARTS):
+        total += tl.load(at + part * step.to(tl.int64) * m_size * n_size, mask=m_ok & n_ok, other=0)
+    return total
+
+
+@triton.jit
+def streamed_left(
+    descriptor, batch, row, start, TURNED: tl.constexpr, BATCHED: tl.constexpr, FORM: tl.constexpr
+):
+    """A tile of the left operand that a descriptor reads; `TURNED` ones have their rows contiguous in memory."""
+    return _streamed(descriptor, batch, row, start, TURNED, BATCHED, FORM == SWAPPED)
+
+
+@triton.jit
+def streamed_right(
+    descriptor, batch, row, start, TURNED: tl.constexpr, BATCHED: tl.constexpr, FORM: tl.constexpr
+):
+    """A tile of the right operand that a descriptor reads; `TURNED` ones have their columns contiguous in memory."""
+    return _streamed(descriptor, batch, row, start, TURNED, BATCHED, FORM == DOT)
+
+
+@triton.jit
+def _streamed(
+    descriptor, batch, row, start, TURNED: tl.constexpr, BATCHED: tl.constexpr, ACROSS: tl.constexpr
+):
+    """A tile with its rows down or (`ACROSS`) across."""
+    if TURNED:
+        if BATCHED:
+            loaded = descriptor.load([batch, start, row])
+        else:
+            loaded = descriptor.load([start, row])
+    elif BATCHED:
+        loaded = descriptor.load([batch, row, start])
+    else:
+        loaded = descriptor.load([row, start])
+    if BATCHED:
+        loaded = loaded.reshape(loaded.shape[1], loaded.shape[2])
+    if TURNED == ACROSS:
+        return loaded
+    else:
+        return loaded.T
+
+
+@triton.jit
+def spanned_right(descriptor, row, start):
+    """The tiles of two right operands that one descriptor spans, side by side."""
+    loaded = descriptor.load([0, row, start])
+    return loaded.reshape(2 * loaded.shape[1], loaded.shape[2]).T

@@ -10,7 +10,7 @@ from typing import Any
 import torch
 
 from ._binding import bind
-from ._launching import INTERPRETED, Arguments, Declared, as_it_is, compute, runs_kernels
+from ._launching import INTERPRETED, Arguments, Declared, as_it_is, call_reference, compute, runs_kernels
 
 #: The namespace of the registered operators.
 PACKAGE = (__package__ or "opgen").replace(".", "_")
@@ -31,17 +31,6 @@ def call_operator(entry: Declared, values: Arguments) -> tuple[torch.Tensor, ...
             arguments += [value, None]
     results = registered(*arguments)
     return results if isinstance(results, tuple) else () if results is None else (results,)
-
-
-def call_reference(entry: Declared, values: Arguments) -> tuple[torch.Tensor, ...]:
-    """The reference's results; what it computes for tensors updated in place is copied into them."""
-    op = entry.operator
-    results = entry.reference(*(values[name] for name in entry.parameters))
-    results = results if isinstance(results, tuple) else (results,)
-    updated = [spec for spec in op.inputs if spec.written]
-    for spec, new in zip(updated, results[len(op.results) :] if op.results else results):
-        values[spec.name].copy_(new)
-    return results[: len(op.results)]
 
 
 def operate(entry: Declared, *arguments: Any) -> Any:

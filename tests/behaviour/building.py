@@ -5,14 +5,21 @@ from __future__ import annotations
 import importlib
 import itertools
 import sys
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from types import ModuleType
+from typing import Any
 
 import pytest
 
 from opgen.emit import render
+from opgen.emit.module import module_context
+from opgen.emit.package import runtime_files
+from opgen.ir.lower import lower
 from opgen.pipeline import compile_specs
+from opgen.plan.model import Plan
 from opgen.source import Source
+from opgen.syntax.parse import parse
 
 _numbers = itertools.count()
 
@@ -29,16 +36,39 @@ def build_module(spec_text: str, tmp_path: Path) -> ModuleType:
     return importlib.import_module(f"{package.__name__}.{name}")
 
 
+def build_references(spec_text: str, tmp_path: Path) -> Callable[[str], Callable[..., Any]]:
+    """The eager references of the ops of a spec by name, from a package that has no kernels."""
+    folder = tmp_path / f"built_{next(_numbers)}"
+    files = runtime_files()
+    for op in lower(parse(Source("spec.op", spec_text)), read=_refuse).ops:
+        module = module_context(op, (Plan("sm_80", (), ((),) * len(op.variants)),), "spec.op")
+        signature = f"def {module.reference.name}({', '.join(module.reference.parameters)}):"
+        files[f"{op.name}.py"] = "\n".join(
+            [
+                "import torch\nfrom . import _runtime as rt",
+                f"{module.tables[0].name} = {module.tables[0].value}",
+                signature,
+                *(f"    {line}" for line in module.reference.lines),
+            ]
+        )
+    package = _imported({**files, "__init__.py": ""}, folder)
+    return lambda name: importlib.import_module(f"{package.__name__}.{name}").reference
+
+
+def _refuse(path: str) -> Source:
+    raise FileNotFoundError(path)
+
+
 def write_package(spec_text: str, folder: Path) -> ModuleType:
     """Writes the package of a spec into a new folder and imports it."""
-
-    def read(path: str) -> Source:
-        raise FileNotFoundError(path)
-
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(render, "formatted", lambda text, origin: text)  # the layout is nine tenths of a build
-        build = compile_specs([Source("spec.op", spec_text)], read=read)
-    for path, text in build.files:
+        build = compile_specs([Source("spec.op", spec_text)], read=_refuse)
+    return _imported(dict(build.files), folder)
+
+
+def _imported(files: Mapping[str, str], folder: Path) -> ModuleType:
+    for path, text in files.items():
         (folder / path).parent.mkdir(parents=True, exist_ok=True)
         (folder / path).write_text(text)
     sys.path.insert(0, str(folder.parent))

@@ -5,6 +5,7 @@ from pathlib import Path
 import pytest
 import torch
 
+from opgen.diagnostics import SpecError
 from tests.behaviour.building import build_package
 
 NAMES = (
@@ -55,6 +56,13 @@ def test_ops(tmp_path: Path, device: torch.device) -> None:
         assert got.tolist() == [1.0, 1.0]
         with pytest.raises(RuntimeError, match=f"{name}: this op has no backward"):
             got.sum().backward()
+
+
+@pytest.mark.parametrize("name", ["__class__", "__dict__", "__init__", "__", "_runtime", "tests"])
+def test_ops_that_a_module_cannot_have(name: str, tmp_path: Path) -> None:
+    """Names under which Python, or the package, keeps something of its own."""
+    with pytest.raises(SpecError, match=f"OPG801.*an op cannot be named `{name}`"):
+        build_package(f"op {name}(x: f32[M]) -> y: f32[M] {{ y = exp(x) }}", tmp_path)
 
 
 @pytest.mark.parametrize(

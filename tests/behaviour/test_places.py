@@ -22,6 +22,15 @@ def test_reshaped_permutes_and_drops_dims() -> None:
     assert o.reshaped(o.exact(torch.tensor(2.0)), "M N", "N M").shape == (1, 1)
 
 
+def test_reshaped_keeps_one_of_equal_elements() -> None:
+    blocks = torch.randn(2, 3)
+    x = o.spread(o.exact(blocks), -1, 4)  # K is 12
+    assert torch.equal(o.reshaped(x, "... K", "... K/4").value, blocks.double())
+    assert torch.equal(o.reshaped(x, "M K", "K/2 M").value, blocks.double().mT.repeat_interleave(2, 0))
+    assert torch.equal(o.reshaped(x, "M K/2", "M K/8").value, x.value[:, ::4])
+    assert o.reshaped(o.exact(torch.tensor(2.0)), "... K", "... K/4").shape == (1,)
+
+
 def test_take_gathers_rows_and_gives_zero_outside() -> None:
     table = torch.randn(4, 3)
     ids = torch.tensor([[0, 3, -1], [4, 2, 1]])

@@ -48,15 +48,18 @@ _REVERSED: dict[type[ast.cmpop], type[ast.cmpop]] = {
 }
 
 Planted = tuple[str, ast.AST]
+Child = tuple[ast.AST, str, int | None, ast.expr | ast.stmt, str]
 
 
 @dataclass(frozen=True)
 class Site:
-    """A place for a fault: the operator, the function around it, its line, and both texts."""
+    """A place for a fault: the operator, the function around it, the condition that it is under, and both texts."""
 
     operator: str
     function: str
+    condition: str
     line: int
+    column: int
     before: str
     after: str
     source: str  # of the whole module, with the fault
@@ -67,7 +70,7 @@ def sites(source: str) -> Iterator[Site]:
     tree = ast.parse(source)
     for owner in tree.body:
         function = getattr(owner, "name", "") or _assigned(owner)
-        for parent, field, place, node in _children(owner):
+        for parent, field, place, node, condition in _children(owner):
             for operator, replacement in _faults(node):
                 if ast.dump(replacement) == ast.dump(node):
                     continue
@@ -75,7 +78,9 @@ def sites(source: str) -> Iterator[Site]:
                 text = ast.unparse(ast.fix_missing_locations(tree))
                 after = _text(replacement)
                 _put(parent, field, place, node)
-                yield Site(operator, function, node.lineno, _text(node), after, text)
+                yield Site(
+                    operator, function, condition, node.lineno, node.col_offset, _text(node), after, text
+                )
 
 
 def _assigned(statement: ast.stmt) -> str:
@@ -103,18 +108,19 @@ def _put(parent: ast.AST, field: str, place: int | None, node: ast.AST) -> None:
         getattr(parent, field)[place] = node
 
 
-def _children(node: ast.AST) -> Iterator[tuple[ast.AST, str, int | None, ast.expr | ast.stmt]]:
-    """All nodes below one that a fault may replace, each with where it hangs."""
+def _children(node: ast.AST, condition: str = "") -> Iterator[Child]:
+    """All nodes below one that a fault may replace, each with where it hangs and the innermost `if` around it."""
     for field, value in ast.iter_fields(node):
         if field in ("decorator_list", "annotation", "returns"):
             continue
+        inner = ast.unparse(node.test) if isinstance(node, ast.If) and field == "body" else condition
         children = enumerate(value) if isinstance(value, list) else [(None, value)]
         for place, child in children:
             if not isinstance(child, ast.AST) or isinstance(child, ast.expr_context | ast.operator):
                 continue
             if isinstance(child, ast.expr | ast.stmt):
-                yield node, field, place, child
-            yield from _children(child)
+                yield node, field, place, child, inner
+            yield from _children(child, inner)
 
 
 def _faults(node: ast.AST) -> Iterator[Planted]:

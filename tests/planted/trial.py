@@ -19,6 +19,7 @@ from typing import Any
 import torch
 from hypothesis import HealthCheck, Phase, given, settings
 
+from tests.planted import exhaustive
 from tests.planted.operators import Site
 
 PACKAGE = "planted_package"
@@ -86,38 +87,58 @@ def try_op(op: str, site: Site | None) -> Outcome:
         return _first_fault(checks)
 
 
-def try_runtime(file: str, ops: Iterable[str], site: Site) -> Outcome:
+def try_runtime(file: str, ops: Iterable[str], site: Site | None) -> Outcome:
     """The tests of a runtime module and those of some ops, with a fault in a device function that they import."""
     begin = time.monotonic()
-    with _planted(file, site.source) as planted:
-        if isinstance(planted, Outcome):
-            return planted
-        with _put_in_place(site.function, getattr(planted, site.function)):
-            outcomes = [_first_fault(_functions(module(f"tests.test{file}")))]
-            for op in ops:
-                if outcomes[-1].kind != "caught":
-                    tests = module(f"tests.test_{op}")
-                    outcomes.append(_first_fault(_checks(tests, _forgetful(tests.CASE))))
+    with contextlib.nullcontext() if site is None else _planted_runtime(file, site) as trouble:
+        if trouble is not None:
+            return trouble
+        outcomes = [_first_fault(_functions(module(f"tests.test{file}")))]
+        for op in ops:
+            if outcomes[-1].kind != "caught":
+                tests = module(f"tests.test_{op}")
+                outcomes.append(_first_fault(_checks(tests, _forgetful(tests.CASE))))
     best = min(outcomes, key=lambda one: ("caught", "not planted", "left").index(one.kind))
     return dataclasses.replace(best, seconds=time.monotonic() - begin)
 
 
 def same_results(op: str, site: Site) -> bool:
     """Whether a fault leaves all results of many calls as they are, bit for bit: of kernels and reference."""
-    tests, drawing = module(f"tests.test_{op}"), module("tests._drawing")
+    case = module(f"tests.test_{op}").CASE
     with _planted(op, site.source) as planted:
         if isinstance(planted, Outcome):
             return False
-        for call in (
-            *drawing.layout_calls(tests.CASE),
-            *drawing.block_calls(tests.CASE),
-            *drawing.rank_calls(tests.CASE),
-        ):
-            sound = _results(tests.CASE, tests.CASE.entry, call)
-            faulty = _results(tests.CASE, planted._ENTRY, call)
-            if not all(torch.equal(one, other) for one, other in zip(sound, faulty, strict=True)):
+        return _all_equal(_many_results(case, case.entry), _many_results(case, planted._ENTRY))
+
+
+def same_everywhere(op: str, site: Site) -> bool:
+    """The same for every number of 16 bits that each tensor may hold, whatever the others hold; floats alone."""
+    case = module(f"tests.test_{op}").CASE
+    with _planted(op, site.source) as planted:
+        if isinstance(planted, Outcome):
+            return False
+        calls = list(exhaustive.calls(case, module))
+        return bool(calls) and all(
+            _all_equal(
+                *(map(_bits, _results(case, entry, call, given)) for entry in (case.entry, planted._ENTRY))
+            )
+            for call, given in calls
+        )
+
+
+def same_runtime_results(file: str, ops: Iterable[str], site: Site) -> bool:
+    """The same for a fault in a device function."""
+    for op in ops:
+        case = module(f"tests.test_{op}").CASE
+        sound = list(_many_results(case, case.entry))
+        with _planted_runtime(file, site) as trouble:
+            if trouble is not None or not _all_equal(sound, _many_results(case, case.entry)):
                 return False
     return True
+
+
+def _all_equal(sound: Iterable[torch.Tensor], faulty: Iterable[torch.Tensor]) -> bool:
+    return all(torch.equal(one, other) for one, other in zip(sound, faulty, strict=True))
 
 
 # --- planting -----------------------------------------------------------------------------------
@@ -139,6 +160,17 @@ def _planted(name: str, source: str) -> Iterator[Any]:
         yield planted
     finally:
         linecache.cache.pop(path, None)
+
+
+@contextlib.contextmanager
+def _planted_runtime(file: str, site: Site) -> Iterator[Outcome | None]:
+    """The package with a fault in a device function, or the outcome where it cannot be made."""
+    with _planted(file, site.source) as planted:
+        if isinstance(planted, Outcome):
+            yield planted
+            return
+        with _put_in_place(site.function, getattr(planted, site.function)):
+            yield None
 
 
 @contextlib.contextmanager
@@ -181,7 +213,7 @@ def _reference_checks(tests: types.ModuleType, case: Any) -> Iterator[Check]:
 
 def _functions(tests: types.ModuleType) -> Iterator[Check]:
     """The tests of a module without parameters: it offers each as a function `check_…`."""
-    yield from ((name, check) for name, check in vars(tests).items() if name.startswith("check_"))
+    yield from ((name, check) for name, check in list(vars(tests).items()) if name.startswith("check_"))
 
 
 def _check_drawn(case: Any) -> None:
@@ -230,8 +262,16 @@ def _limited(seconds: int) -> Iterator[None]:
         signal.signal(signal.SIGALRM, before)
 
 
-def _results(case: Any, entry: Any, call: Any) -> list[torch.Tensor]:
-    """The bytes of what the kernels and the eager reference give."""
+def _many_results(case: Any, entry: Any) -> Iterator[torch.Tensor]:
+    """The bytes of what kernels and reference give for the calls of the systematic tests."""
+    drawing = module("tests._drawing")
+    for name in ("layout_calls", "block_calls", "rank_calls"):
+        for call in getattr(drawing, name)(case):
+            yield from map(_bits, _results(case, entry, call))
+
+
+def _results(case: Any, entry: Any, call: Any, given: Any = None) -> list[torch.Tensor]:
+    """What the kernels and the eager reference give, for these arguments or for those that the call draws."""
     names = [spec.name for spec in case.parameters]
 
     def kernels(given: Any) -> Any:
@@ -242,12 +282,13 @@ def _results(case: Any, entry: Any, call: Any) -> list[torch.Tensor]:
 
     results: list[torch.Tensor] = []
     for run in (kernels, reference):
-        arguments = module("tests._cases").make_arguments(case, call, torch.device("cpu")).given
+        made = given or module("tests._cases").make_arguments(case, call, torch.device("cpu")).given
+        arguments = {key: one.clone() if isinstance(one, torch.Tensor) else one for key, one in made.items()}
         with module("tests._watch").watched():
             returned = run(arguments)
         results += returned if isinstance(returned, tuple) else (returned,)
         results += [arguments[spec.name] for spec in case.tensors if spec.updated]
-    return [_bits(tensor) for tensor in results]
+    return results
 
 
 def _bits(tensor: torch.Tensor) -> torch.Tensor:

@@ -24,6 +24,8 @@ MAY_IMPORT: dict[str, tuple[str, ...]] = {
     "syntax": ("source", "diagnostics", "resources"),
     "ir": ("source", "diagnostics", "resources", *TABLES, "syntax"),
     "plan": ("source", "diagnostics", *TABLES, "ir"),
+    # Advice needs the typed graph alone: it is given where no kernel can be planned, before one is written.
+    "advise": ("source", "diagnostics", *TABLES, "ir"),
     "emit": ("source", "diagnostics", "manifest", "resources", "dtypes", "primitives", "ir", "plan"),
     "pipeline": ALL_STAGES,
     "folder_lock": (),
@@ -43,6 +45,7 @@ LIBRARIES = {
     "triton": ("device.",),
     "numpy": ("device.",),
     "click": (COMMAND_LINE,),
+    "matplotlib": ("advise.plot",),
     "tomli": ("config",),
 }
 
@@ -237,6 +240,9 @@ def test_arrows_go_one_way() -> None:
         (library_faults, "syntax.pretty", "from lark import Lark"),
         (library_faults, "emit.exprs", "import black"),
         (library_faults, "pipeline", "def f():\n    from jinja2 import Template"),
+        (library_faults, "advise.model", "import matplotlib"),
+        (layer_faults, "advise.model", "from opgen.plan.model import Plan"),
+        (layer_faults, "plan.op", "from opgen.advise import rates"),
         (writing_faults, "pipeline", "open(path, 'w')"),
         (writing_faults, "pipeline", "path.open(mode='a+')"),
         (writing_faults, "device.tune", "path.write_text(text)"),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -12,8 +12,11 @@ import torch
 from torch import Tensor
 
 from .. import _runtime as rt
-from ._draw import draw_number, draw_tensor
+from ._draw import draw_number, draw_rows, draw_tensor
 from ._memory import Guarded, Layout, contiguous, guarded_input, guarded_update
+
+_WIDER = {"f32": "f64", "i32": "i64"}
+"""Types of 0-d tensors that stand for scalars of narrower types, as PyTorch's own ops take them."""
 
 Sizes = Mapping[str, int]
 Range = tuple[float, float]
@@ -86,7 +89,8 @@ class Case:
     results of a type, by that much of 1 + |value|. `requires` are the conditions on sizes and
     consts. `whole` says that a value depends on sizes, or on elements elsewhere in the space;
     `seeds` are the scalars that random numbers are keyed with. `rounds_to` is the narrowest type
-    that the formula rounds to before its end.
+    that the formula rounds to before its end. `reductions` are the dims that each reduction or
+    contraction sums over; `narrows` says that f32 operands of contractions may be narrowed.
     """
 
     entry: Any
@@ -102,6 +106,8 @@ class Case:
     whole: bool = False
     seeds: tuple[str, ...] = ()
     rounds_to: torch.dtype | None = None
+    reductions: tuple[str, ...] = ()
+    narrows: bool = False
 
     @property
     def name(self) -> str:
@@ -134,6 +140,36 @@ class Case:
         """The named dims, each once, those of the first target first."""
         dims = [dim for spec in (*self.targets, *self.tensors) for dim in spec.named]
         return tuple(dict.fromkeys(dim.name for dim in dims if not dim.name.isdigit()))
+
+    def terms(self, call: Call) -> int:
+        """The most terms that one reduction or contraction of a call has."""
+        return max((math.prod(self._sizes(dims, call)) for dims in self.reductions), default=1)
+
+    def _sizes(self, dims: str, call: Call) -> Iterator[int]:
+        for text in dims.split():
+            yield from call.leading if text == "..." else (_dim(text).size(call.sizes),)
+
+    def reduced_axes(self, spec: TensorSpec, rank: int, seed: int) -> list[int]:
+        """The axes of a tensor that one of the op's reductions goes over, another one with each seed."""
+        leading = rank - len(spec.named)
+        found: list[list[int]] = []
+        for dims in self.reductions:
+            axes = [leading + at for at, dim in enumerate(spec.named) if dim.name in dims.split()]
+            found += [[*range(leading if "..." in dims.split() else 0), *axes]]
+        found = [axes for axes in found if axes]
+        return found[seed % len(found)] if found else []
+
+    def is_refused(self, call: Call) -> bool:
+        """Whether a call reduces over nothing what has no value then."""
+        operator = self.entry.operator
+        by_name = {spec.name: spec for spec in self.targets}
+        for one in operator.nonempty:
+            target = by_name[one.result]
+            shape = [*(call.leading if target.has_leading else ()), *(dim.size(call.sizes) for dim in target.named)]
+            reduced = self._sizes(" ".join(text.replace(" ", "") for text in one.dims), call)
+            if 0 in reduced and 0 not in shape:
+                return True
+        return False
 
     def choices(self) -> list[dict[str, torch.dtype]]:
         """Every choice of the type variables."""
@@ -265,7 +301,13 @@ def make_arguments(case: Case, call: Call, device: torch.device) -> Arguments:
         limits = spec.range or ((0, 255) if spec.packed else None)
         if limits is None and not dtype.is_floating_point:
             limits = call.integers
-        values = draw_tensor(call.shape(spec), dtype, generator, limits, call.special)
+        shape = call.shape(spec)
+        axes = case.reduced_axes(spec, len(shape), call.seed)
+        if axes:
+            values = draw_rows(shape, axes, dtype, generator, limits, call.special)
+        else:
+            special = 0.0 if case.reductions else call.special
+            values = draw_tensor(shape, dtype, generator, limits, special)
         guarded = guarded_update if spec.updated else guarded_input
         layout, offset = call.layout(spec.name), call.offsets.get(spec.name, 0)
         tensors[spec.name] = guarded(values.to(device), layout, offset)
@@ -273,10 +315,9 @@ def make_arguments(case: Case, call: Call, device: torch.device) -> Arguments:
     for scalar in case.scalars:
         number = call.numbers[scalar.name]
         as_tensor = scalar.name in call.as_tensors
+        dtype = rt.DTYPES[_WIDER.get(scalar.type, scalar.type) if call.seed % 2 else scalar.type]
         given[scalar.name] = (
-            torch.tensor(number, dtype=rt.DTYPES[scalar.type], device=device)
-            if as_tensor
-            else number
+            torch.tensor(number, dtype=dtype, device=device) if as_tensor else number
         )
     return Arguments(tensors, call.numbers, given)
 

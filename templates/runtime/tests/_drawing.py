@@ -6,14 +6,16 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from typing import Any
 
 import torch
+from hypothesis import assume
 from hypothesis import strategies as st
 
 from .. import _runtime as rt
+from ._blocks import SMALL, beyond, configs_to_run, drawn, edges, everyday, forced, has_elementwise
 from ._cases import Call, Case, Number, ScalarSpec, plain_numbers
 from ._draw import draw_number
 from ._memory import (
@@ -30,16 +32,6 @@ from ._memory import (
 )
 from ._random import rand
 
-SMALL = rt.Config(block=64, warps=4, tile=(2, 32), turned=(16, 16))
-"""Blocks so small that a tensor of a few hundred elements has several, the last ones partial."""
-
-LARGE = rt.Config(block=4096, warps=4, tile=(64, 64), turned=(64, 64))
-"""Blocks so large that a program or two cover tens of thousands of elements."""
-
-_MIDDLE = rt.Config(block=256, warps=4, tile=(32, 32), turned=(32, 32))
-
-_TURNED_THIN = rt.Config(block=16, warps=1, tile=(4, 16), turned=(32, 16))
-
 _SMALL_SIZES, _LONG = (2, 3, 2, 3, 2, 2), 33
 """Sizes of the dims of a space; along the long one a tile has its columns."""
 
@@ -47,13 +39,6 @@ MOST_DIMS = 6
 """Of the spaces that kernels walk; tensors of more are copied."""
 
 Shape = tuple[int, ...]
-
-
-def emitted_configs(case: Case) -> tuple[Any, ...]:
-    """Every config of every kernel of an op, each once."""
-    kernels = [kernel for variant in case.entry.variants for kernel in variant.kernels]
-    tables = [table for kernel in kernels for table in kernel.configs.values()]
-    return tuple(dict.fromkeys(config for table in tables for config in table.values()))
 
 
 # -- systematic calls ------------------------------------------------------------------------------
@@ -65,6 +50,7 @@ class Maker:
     """
 
     def __init__(self, case: Case, inner: tuple[int, ...] = (11, 16)) -> None:
+        """`inner` are the sizes of dims beside the space, in turn."""
         self._case = case
         self._inner = inner
         self._number = 0
@@ -83,28 +69,45 @@ class Maker:
 
     def call(self, shape: Shape, layouts: dict[str, Layout], **more: Any) -> Iterator[Call]:
         """The next call over a space of this shape, if sizes near it meet what the op requires."""
+        named = [dim.name for dim in self._case.space]
+        padded = (1,) * (len(named) - len(shape)) + shape
+        leading = padded[: len(padded) - len(named)] if self._case.has_leading else ()
+        sizes = dict(zip(named, padded[len(padded) - len(named) :]))
+        yield from self.sized(sizes, leading, layouts, **more)
+
+    def sized(
+        self,
+        sizes: Mapping[str, int],
+        leading: Shape,
+        layouts: dict[str, Layout],
+        block: str | None = None,
+        **more: Any,
+    ) -> Iterator[Call]:
+        """The next call with dims of these sizes; `block` says which blocks are forced where `config` does not."""
         case, number = self._case, self._number
         self._number += 1
         consts = self._consts[number % len(self._consts)]
-        named = [dim.name for dim in case.space]
-        padded = (1,) * (len(named) - len(shape)) + shape
-        leading = padded[: len(padded) - len(named)] if case.has_leading else ()
-        wanted = dict(zip(case.names, itertools.cycle(self._rotated(self._inner))))
-        wanted |= dict(zip(named, padded[len(padded) - len(named) :]))
-        sizes = case.fitted(wanted, consts)
-        if sizes is None:
+        wanted = dict(zip(case.names, itertools.cycle(self._rotated(self._inner)))) | dict(sizes)
+        fitted = case.fitted(wanted, consts)
+        if fitted is None:
             return
-        more = {"config": SMALL, "types": self._types[number % len(self._types)], **more}
-        yield Call(
-            sizes,
+        types = more.pop("types", self._types[number % len(self._types)])
+        size = block or everyday(case)
+        config = more.pop("config") if "config" in more else forced(case, size, types, number)
+        call = Call(
+            fitted,
+            types=types,
             numbers={**plain_numbers(case, number), **consts},
-            leading=leading,
+            leading=leading if case.has_leading else (),
             layouts=layouts,
             left_out=self._left_out[number % len(self._left_out)],
             as_tensors=frozenset(self._as_tensors(number)),
             seed=number,
+            config=config,
             **more,
         )
+        if not case.is_refused(call):
+            yield call
 
     def _rotated(self, items: tuple[int, ...]) -> tuple[int, ...]:
         place = self._number % len(items)
@@ -135,8 +138,14 @@ def everywhere(case: Case, layout: Layout) -> dict[str, Layout]:
 
 
 def block_calls(case: Case) -> Iterator[Call]:
-    """Sizes at the edges of one-dimensional blocks, and of tiles."""
+    """Sizes at the edges of one-dimensional blocks, and of tiles; of each kernel's own blocks where it has others."""
     maker = Maker(case)
+    choices = case.choices()
+    for place, types in enumerate(choices):
+        for sizes, leading, config in itertools.islice(edges(case, types), place, None, len(choices)):
+            yield from maker.sized(sizes, leading, {}, types=types, config=config)
+    if case.reductions and not has_elementwise(case):
+        return
     for size in (1, SMALL.block - 1, SMALL.block, SMALL.block + 1, 200):
         yield from maker.call((size,), {})
         if case.space and case.has_leading:  # dense also where the last dims have one element
@@ -167,10 +176,11 @@ def layout_calls(case: Case) -> Iterator[Call]:
     maker = Maker(case)
     shapes = itertools.cycle(((5, 33), (3, 4, 17), (2, 3, 5, 7), (18, 19)))
     names = [spec.name for spec in (*case.tensors, *case.results)]
-    for layout in LAYOUTS:
+    for number, layout in enumerate(LAYOUTS):
         combined = everywhere(case, layout)
         yield from maker.call(next(shapes), combined)
-        for name in names:
+        at = number % len(names)
+        for name in names[at : at + 1] if case.reductions else names:
             if name in combined and len(names) > 1:
                 yield from maker.call(next(shapes), {name: layout}, offsets={name: 1})
     rows = (200, *(1 for _ in case.space)) if case.has_leading else (200,)
@@ -192,29 +202,51 @@ def broadcast_calls(case: Case, maker: Maker) -> Iterator[Call]:
 def rank_calls(case: Case) -> Iterator[Call]:
     """Spaces of up to seven dims none of which merge, the last anywhere in memory; multiples of 16 elements."""
     maker = Maker(case)
-    for rank in range(2, 8):
+    for rank in (2, 3, 5, 7) if case.reductions else range(2, 8):
         small = _SMALL_SIZES[: rank - 1]
-        yield from maker.call((*small, 5), everywhere(case, gapped), config=LARGE)
-        for place in range(1 if rank > MOST_DIMS else rank):
+        yield from maker.call((*small, 5), everywhere(case, gapped), block="large")
+        places = (0, rank - 1) if case.reductions else range(rank)
+        for place in places[:1] if rank > MOST_DIMS else places:
             shape = (*small, _LONG) if place == 0 else (*small[:-1], _LONG, small[-1])
-            yield from maker.call(shape, everywhere(case, gapped_at(place)), config=_MIDDLE)
-    for layout in (aligned, aligned_transposed, aligned_stepped):
-        for shape in ((16, 48), (2, 16, 32), (2, 16, 16)):
-            yield from maker.call(shape, everywhere(case, layout), config=_MIDDLE)
-        yield from maker.call((2, 16, 16, 32), everywhere(case, layout), config=LARGE)
-        for spec in (*case.tensors, *case.results):
+            yield from maker.call(shape, everywhere(case, gapped_at(place)), block="middle")
+    specs = (*case.tensors, *case.results)
+    for number, layout in enumerate((aligned, aligned_transposed, aligned_stepped)):
+        for shape in ((16, 48), (2, 16, 32), (2, 16, 16))[: 2 if case.reductions else 3]:
+            yield from maker.call(shape, everywhere(case, layout), block="middle")
+        yield from maker.call((2, 16, 16, 32), everywhere(case, layout), block="large")
+        at = number % len(specs)
+        for spec in specs[at : at + 1] if case.reductions else specs:
             layouts = {**everywhere(case, layout), spec.name: gapped}
-            yield from maker.call((2, 16, 32), layouts, config=_MIDDLE)
+            yield from maker.call((2, 16, 32), layouts, block="middle")
 
 
 def config_calls(case: Case) -> Iterator[Call]:
-    """Every emitted config, one element beyond its blocks."""
+    """Every emitted config of each kernel, one element beyond its blocks."""
     maker = Maker(case)
-    for config in emitted_configs(case):
-        yield from maker.call((config.block + 1,), {}, config=config)
-        for rows, columns in (config.tile, config.turned):
-            layouts = everywhere(case, gapped)
-            yield from maker.call((min(rows, 64) + 1, columns + 1), layouts, config=config)
+    done: set[Any] = set()
+    for types in case.choices():
+        others = forced(case, "middle", types)
+        for place, kernel in enumerate(case.entry.variant(types).kernels):
+            for config in configs_to_run(kernel, types):
+                if (place, config) in done:
+                    continue
+                done.add((place, config))
+                more: dict[str, Any] = {"config": (*others[:place], config, *others[place + 1 :])}
+                if case.reductions:  # whose configs are for some types
+                    more["types"] = types
+                yield from _beyond(case, maker, kernel, config, more)
+
+
+def _beyond(
+    case: Case, maker: Maker, kernel: Any, config: Any, more: dict[str, Any]
+) -> Iterator[Call]:
+    if not isinstance(config, rt.Config):
+        for sizes, leading in beyond(case, kernel, config):
+            yield from maker.sized(sizes, leading, everywhere(case, gapped), **more)
+        return
+    yield from maker.call((config.block + 1,), {}, **more)
+    for rows, columns in (config.tile, config.turned):
+        yield from maker.call((min(rows, 64) + 1, columns + 1), everywhere(case, gapped), **more)
 
 
 # -- drawn calls -----------------------------------------------------------------------------------
@@ -238,9 +270,10 @@ def calls(draw: st.DrawFn, case: Case, limit: int) -> Call:
         sizes = case.fitted({}, numbers)
     if sizes is None:
         raise ValueError(f"{case.name}: no small sizes meet its requirements")
-    return Call(
+    types = draw(st.sampled_from(case.choices()))
+    call = Call(
         sizes,
-        types=draw(st.sampled_from(case.choices())),
+        types=types,
         numbers=numbers,
         leading=leading,
         layouts=_drawn_layouts(draw, case),
@@ -254,8 +287,10 @@ def calls(draw: st.DrawFn, case: Case, limit: int) -> Call:
         ),
         seed=draw(st.integers(0, 999)),
         special=special,
-        config=draw(st.sampled_from((SMALL, _TURNED_THIN, None, *emitted_configs(case)))),
+        config=draw(st.sampled_from(drawn(case, types))),
     )
+    assume(not case.is_refused(call))
+    return call
 
 
 def _drawn_numbers(draw: st.DrawFn, case: Case) -> tuple[dict[str, Number], float]:

@@ -1,4 +1,4 @@
-"""Reductions and contractions of `Value`, whatever the order in which a kernel adds.
+"""Reductions of `Value`, whatever the order in which a kernel adds.
 
 The order in which a kernel adds is unknown, so the bound is `growth(n)` units of roundoff of the
 sum of the absolute terms: `n - 1` always holds, and `4 sqrt(n)` holds but for a chance that no test
@@ -9,7 +9,7 @@ rounding error analysis", 2019). Slack is averaged over the terms.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import replace
 
 import torch
@@ -17,12 +17,9 @@ from torch import Tensor
 
 from ._functions import cast, exp, isfinite, log, where
 from ._intervals import F64, SMALLEST_NORMAL, UNIT, neighbours
-from ._values import Value, add, certain, common, divide, multiply, negative, subtract
+from ._values import Operand, Value, add, certain, common, divide, multiply, negative, subtract
 
-CONTRACTION_GROWTH = 8.0
 SUM_GROWTH = 4.0
-
-Axes = Sequence[int]
 
 
 def growth(terms: int, factor: float = SUM_GROWTH) -> float:
@@ -30,22 +27,46 @@ def growth(terms: int, factor: float = SUM_GROWTH) -> float:
     return min(terms - 1.0, factor * math.sqrt(terms)) if terms else 0.0
 
 
-def _flattened(x: Value, axes: Axes) -> Value:
-    """`x` with the dims `axes` as one last dim, row-major in their order."""
-    chosen = [axis % x.value.ndim for axis in axes]
-    others = [axis for axis in range(x.value.ndim) if axis not in chosen]
-    sizes = [x.shape[axis] for axis in others]
-    terms = math.prod(x.shape[axis] for axis in chosen)
-    return x.map(lambda tensor: tensor.permute(*others, *chosen).reshape(*sizes, terms))
+def _over(function: Callable[[Value], Value]) -> Callable[[Operand, str, str], Value]:
+    """A reduction of the last dim as one over dims by name.
+
+    The first argument is over the dims `dims`, names between spaces as for `align`. Those in `over`
+    are reduced, row-major in their order: named ones stay, with one element, leading ones go.
+    """
+
+    def reduction(x: Operand, dims: str, over: str) -> Value:
+        (x,) = common((x,))
+        names = [name for name in dims.split() if name != "..."]
+        leading = x.value.ndim - len(names)
+        gone = over.split()
+        axes: list[int] = []
+        for name in gone:
+            axes += range(leading) if name == "..." else [leading + names.index(name)]
+        others = [axis for axis in range(x.value.ndim) if axis not in axes]
+        terms = math.prod(x.shape[axis] for axis in axes)
+        sizes = [x.shape[axis] for axis in others]
+        result = function(x.map(lambda tensor: tensor.permute(*others, *axes).reshape(*sizes, terms)))
+        kept = [1 if axis in axes else x.shape[axis] for axis in range(x.value.ndim)]
+        shape = kept[leading:] if "..." in gone else kept
+        return result.map(lambda tensor: tensor.reshape(shape))
+
+    reduction.__doc__ = function.__doc__
+    return reduction
+
+
+def _of_nothing(x: Value) -> Value:
+    """An extreme that has no value: no result may rest on it, which infinite slack tells."""
+    zeros = certain(x.value.new_zeros(x.shape[:-1]), x.kind)
+    return replace(zeros, slack=torch.full_like(zeros.slack, math.inf))
 
 
 def _mean_slack(x: Value) -> Tensor:
     return x.slack.sum(-1) / max(x.shape[-1], 1)
 
 
-def sum_over(x: Value, axes: Axes) -> Value:
+def _sum(x: Value) -> Value:
     """The sum over dims; that of integers and bools is `i64`. Nothing sums to 0."""
-    (x,) = common((_flattened(x, axes),), "i32")
+    (x,) = common((x,), "i32")
     if not x.is_float:
         value, lo, hi = (tensor.sum(-1) for tensor in (x.value, x.lo, x.hi))
         return Value(value, lo, hi, "i64", x.nan.any(-1), _mean_slack(x))
@@ -74,38 +95,42 @@ def _sum_ends(x: Value) -> tuple[Tensor, Tensor, Tensor]:
     return lo, hi, to_top & to_bottom
 
 
-def mean_over(x: Value, axes: Axes) -> Value:
+def _mean(x: Value) -> Value:
     """The mean over dims; NaN of nothing."""
-    (x,) = common((_flattened(x, axes),), "f32")
-    return divide(sum_over(x, (-1,)), float(x.shape[-1]))
+    (x,) = common((x,), "f32")
+    return divide(_sum(x), float(x.shape[-1]))
 
 
-def var_over(x: Value, axes: Axes) -> Value:
+def _var(x: Value) -> Value:
     """The population variance over dims, from the centred values; NaN of nothing."""
-    (x,) = common((_flattened(x, axes),), "f32")
-    centred = subtract(x, mean_over(x, (-1,)).map(lambda tensor: tensor.unsqueeze(-1)))
-    return mean_over(multiply(centred, centred), (-1,))
+    (x,) = common((x,), "f32")
+    centred = subtract(x, _mean(x).map(lambda tensor: tensor.unsqueeze(-1)))
+    return _mean(multiply(centred, centred))
 
 
-def prod_over(x: Value, axes: Axes) -> Value:
+def _prod(x: Value) -> Value:
     """The product over dims; that of integers and bools is `i64`. Nothing gives 1.
 
     Where the factors could overflow or become subnormal in some order, any result is accepted.
     """
-    (x,) = common((_flattened(x, axes),), "i64")
+    (x,) = common((x,), "i64")
     if x.shape[-1] == 0:
         ones = torch.ones(x.shape[:-1], dtype=x.value.dtype, device=x.value.device)
         return certain(ones, x.kind)
-    result = _product(x)
+    result = _pairwise_product(x)
     if not x.is_float:
         return result
     free = _order_matters(x)
-    lo, hi = torch.where(free, -math.inf, result.lo), torch.where(free, math.inf, result.hi)
+    error = max(x.shape[-1] - 1, 0) * UNIT[x.kind] * torch.maximum(result.lo.abs(), result.hi.abs())
+    error = torch.where(error.isfinite(), error, 0.0)
+    lo, hi = result.lo - error, result.hi + error
+    lo, hi = neighbours(lo, x.kind, error == 0)[0], neighbours(hi, x.kind, error == 0)[1]
+    lo, hi = torch.where(free, -math.inf, lo), torch.where(free, math.inf, hi)
     return replace(result, lo=lo, hi=hi, nan=result.nan | free)
 
 
-def _product(x: Value) -> Value:
-    """The product over the last dim, pairwise; another order rounds as often."""
+def _pairwise_product(x: Value) -> Value:
+    """The product over the last dim, pairwise."""
     while x.shape[-1] > 1:
         half = x.shape[-1] // 2
         left, right, rest = (
@@ -133,59 +158,53 @@ def _order_matters(x: Value) -> Tensor:
     return most.isfinite().all(-1) & ((large > 2.0 / tiny) | (small < tiny))
 
 
-def max_over(x: Value, axes: Axes) -> Value:
-    """The largest over dims, NaN where any is; a zero may have either sign.
-
-    Raises `ValueError` for the largest of nothing.
-    """
-    (x,) = common((_flattened(x, axes),), "i32")
+def _max(x: Value) -> Value:
+    """The largest over dims, NaN where any is; a zero may have either sign."""
+    (x,) = common((x,), "i32")
     if x.shape[-1] == 0:
-        raise ValueError("the largest of nothing")
+        return _of_nothing(x)
     value, lo, hi = (tensor.amax(-1) for tensor in (x.value, x.lo, x.hi))
     if x.is_float:
         lo, hi = torch.where(lo == 0, -0.0, lo), torch.where(hi == 0, 0.0, hi)
     return Value(value, lo, hi, x.kind, x.nan.any(-1), _mean_slack(x))
 
 
-def min_over(x: Value, axes: Axes) -> Value:
-    """The smallest over dims, NaN where any is; a zero may have either sign.
-
-    Raises `ValueError` for the smallest of nothing.
-    """
-    (x,) = common((_flattened(x, axes),), "i32")
+def _min(x: Value) -> Value:
+    """The smallest over dims, NaN where any is; a zero may have either sign."""
+    (x,) = common((x,), "i32")
     if x.is_float:
-        return negative(max_over(negative(x), (-1,)))
+        return negative(_max(negative(x)))
     if x.shape[-1] == 0:
-        raise ValueError("the smallest of nothing")
+        return _of_nothing(x)
     value, lo, hi = (tensor.amin(-1) for tensor in (x.value, x.lo, x.hi))
     return Value(value, lo, hi, x.kind, x.nan.any(-1), _mean_slack(x))
 
 
-def any_over(x: Value, axes: Axes) -> Value:
+def _any(x: Value) -> Value:
     """Whether any is true; false of nothing."""
-    return _of_bools(x, axes, lambda tensor: tensor.any(-1))
+    return _of_bools(x, lambda tensor: tensor.any(-1))
 
 
-def all_over(x: Value, axes: Axes) -> Value:
+def _all(x: Value) -> Value:
     """Whether all are true; true of nothing."""
-    return _of_bools(x, axes, lambda tensor: tensor.all(-1))
+    return _of_bools(x, lambda tensor: tensor.all(-1))
 
 
-def _of_bools(x: Value, axes: Axes, function: Callable[[Tensor], Tensor]) -> Value:
-    x = _flattened(cast(x, torch.bool), axes)
+def _of_bools(x: Value, function: Callable[[Tensor], Tensor]) -> Value:
+    x = cast(x, torch.bool)
     value, lo, hi = (function(tensor) for tensor in (x.value, x.lo, x.hi))
     return Value(value, lo, hi, "bool", torch.zeros_like(value), _mean_slack(x))
 
 
-def argmax_over(x: Value, axes: Axes) -> Value:
-    """The first position of the largest, row-major over `axes`; NaN counts as the largest.
+def _argmax(x: Value) -> Value:
+    """The first position of the largest, row-major; NaN counts as the largest.
 
     It is open where the first that may be the largest may also not be: then from that one to the
     last such.
     """
-    (x,) = common((_flattened(x, axes),), "i32")
+    (x,) = common((x,), "i32")
     if x.shape[-1] == 0:
-        raise ValueError("the position of the largest of nothing")
+        return replace(_of_nothing(x), kind="i64")
     missing = x.lo.isnan() if x.is_float else torch.zeros_like(x.nan)
     highest = torch.iinfo(torch.int64).min if not x.is_float else -math.inf
     floor = torch.where(missing, highest, x.lo).amax(-1, keepdim=True)
@@ -205,68 +224,26 @@ def argmax_over(x: Value, axes: Axes) -> Value:
     return Value(first, first, last, "i64", torch.zeros_like(settled), slack)
 
 
-def argmin_over(x: Value, axes: Axes) -> Value:
+def _argmin(x: Value) -> Value:
     """The first position of the smallest; NaN counts as the smallest."""
-    (x,) = common((_flattened(x, axes),), "i32")
+    (x,) = common((x,), "i32")
     flipped = negative(x) if x.is_float else replace(x, value=~x.value, lo=~x.hi, hi=~x.lo)
-    return argmax_over(flipped, (-1,))
+    return _argmax(flipped)
 
 
-def logsumexp_over(x: Value, axes: Axes) -> Value:
+def _logsumexp(x: Value) -> Value:
     """`log(sum(exp(x)))`, from the differences to the largest; -inf of nothing."""
-    (x,) = common((_flattened(x, axes),), "f32")
+    (x,) = common((x,), "f32")
     if x.shape[-1] == 0:
         return certain(
             torch.full(x.shape[:-1], -math.inf, dtype=F64, device=x.value.device), x.kind
         )
-    largest = max_over(x, (-1,))
+    largest = _max(x)
     shift = where(isfinite(largest), largest, 0.0)
     shifted = exp(subtract(x, shift.map(lambda tensor: tensor.unsqueeze(-1))))
-    return add(log(sum_over(shifted, (-1,))), shift)
+    return add(log(_sum(shifted)), shift)
 
 
-def contract(a: Value, b: Value, operand_error: float = 0.0) -> Value:
-    """`a [..., M, K] @ b [..., K, N]`, accumulated in the compute type; integers wrap.
-
-    `operand_error` is the relative error by which the operands are narrowed before they multiply
-    (tf32: 2^-11).
-    """
-    a, b = common((a, b), "i32")
-    terms = max(a.shape[-1], 1)
-    slack = (a.slack.sum(-1)[..., :, None] + b.slack.sum(-2)[..., None, :]) / terms
-    if not a.is_float:
-        return _integer_contraction(a, b, slack)
-    (x, x_error), (y, y_error) = (_middle(end) for end in (a, b))
-    size = x.abs() @ y.abs()
-    error = x_error @ y.abs() + x.abs() @ y_error + x_error @ y_error + 2 * operand_error * size
-    roundoff = UNIT[a.kind] * (2.0 if a.kind == "f64" else 1.0)
-    error = error + (growth(a.shape[-1], CONTRACTION_GROWTH) + 1) * roundoff * size
-    middle, value = x @ y, a.value @ b.value
-    largest = torch.finfo(torch.float32 if a.kind == "f32" else F64).max
-    lo, hi = neighbours(middle - error, a.kind)[0], neighbours(middle + error, a.kind)[1]
-    lo, hi = torch.where(lo == 0, -0.0, lo), torch.where(hi == 0, 0.0, hi)
-    special = ~size.isfinite()
-    lo, hi = torch.where(special, value, lo), torch.where(special, value, hi)
-    free = (special & value.isfinite()) | (~special & (size + error > largest))
-    lo, hi = torch.where(free, -math.inf, lo), torch.where(free, math.inf, hi)
-    nan = (a.nan.any(-1)[..., :, None] | b.nan.any(-2)[..., None, :]) | free | lo.isnan()
-    return Value(value, lo, hi, a.kind, nan, slack)
-
-
-def _middle(x: Value) -> tuple[Tensor, Tensor]:
-    """The middle and the half width of the intervals; an exact infinity has no width."""
-    exact = x.lo == x.hi
-    middle = torch.where(exact, x.lo, x.lo / 2 + x.hi / 2)
-    return middle, torch.where(exact, 0.0, x.hi / 2 - x.lo / 2)
-
-
-def _integer_contraction(a: Value, b: Value, slack: Tensor) -> Value:
-    def product(x: Tensor, y: Tensor) -> Tensor:
-        return (x.cpu() @ y.cpu()).to(x.device)  # CUDA has no integer matrix product
-
-    if not (torch.equal(a.lo, a.hi) and torch.equal(b.lo, b.hi)):
-        raise ValueError("a contraction of integers that rest on an open decision")
-    value = product(a.value, b.value)
-    if a.kind == "i32":
-        value = cast(certain(value, "i64"), torch.int32).value
-    return replace(certain(value, a.kind), slack=slack)
+sum_over, mean_over, var_over, prod_over = map(_over, (_sum, _mean, _var, _prod))
+max_over, min_over, argmax_over, argmin_over = map(_over, (_max, _min, _argmax, _argmin))
+any_over, all_over, logsumexp_over = map(_over, (_any, _all, _logsumexp))

@@ -1,0 +1,419 @@
+"""Times of the checked-in products on a GPU, against the vendor's bare product, eager PyTorch and torch.compile.
+
+    python benchmarks/products.py --check                   # values of every form and strategy, against f64
+    python benchmarks/products.py --out benchmarks          # products.json and products.md, losses first
+    python benchmarks/products.py --search --out DIR        # the planner's first pick against a search of its space
+
+Ratios are our time over the other's: above 1 is a loss. The limit of a row is the larger of its bytes over the copy
+bandwidth and its operations over the rate of the largest bare product of the run.
+"""
+
+from __future__ import annotations
+
+import argparse
+import importlib
+import json
+import math
+import multiprocessing
+import os
+import random
+import statistics
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+os.environ.setdefault("TORCHINDUCTOR_COMPILE_THREADS", "4")
+
+import torch
+import torch.nn.functional as F  # noqa: N812 - its usual name
+
+ROOT = Path(__file__).resolve().parent.parent
+sys.path.insert(0, str(ROOT))
+
+# ruff: noqa: E402
+from triton.testing import do_bench
+
+from opgen.plan.product_budget import Work
+from opgen.plan.product_hints import Narrowed
+from opgen.plan.product_model import Prepared, Shape, microseconds
+from opgen.plan.products import fitting_configs
+from opgen.targets import TARGETS
+
+BF16, F16, F32 = torch.bfloat16, torch.float16, torch.float32
+SEED = 20261129
+OPS = ("linear_silu", "linear_bias", "linear_residual", "swiglu", "scores_causal", "linear_int8", "batched_linear")
+WORKERS = 14
+
+
+def built(folder: Path, targets: Sequence[str]) -> str:
+    """The package of the ops that are timed, built for some targets; its name."""
+    from opgen.emit import render
+    from opgen.pipeline import compile_specs
+    from opgen.source import Source
+
+    render.formatted = lambda text, origin: text
+    sources = [Source(f"specs/{name}.op", (ROOT / "specs" / f"{name}.op").read_text()) for name in OPS]
+    for path, text in compile_specs(sources, targets=tuple(targets), read=lambda path: sources[0]).files:
+        (folder / "products_package" / path).parent.mkdir(parents=True, exist_ok=True)
+        (folder / "products_package" / path).write_text(text)
+    sys.path.insert(0, str(folder))
+    return "products_package"
+
+
+def randn(*shape: int, dtype: torch.dtype) -> torch.Tensor:
+    return torch.randn(shape, device="cuda", dtype=torch.float32).to(dtype)
+
+
+# --- values -------------------------------------------------------------------------------------
+
+
+def silu_arguments(m: int, n: int, k: int, dtype: torch.dtype) -> dict[str, torch.Tensor]:
+    return {"x": randn(m, k, dtype=dtype), "w": randn(n, k, dtype=dtype) / math.sqrt(k), "b": randn(n, dtype=dtype)}
+
+
+def exact_silu(x: torch.Tensor, w: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
+    return F.silu(F.linear(x.double(), w.double(), b.double()))
+
+
+def error(got: torch.Tensor, want: torch.Tensor) -> float:
+    """The largest error, in units of the result's type at the largest value."""
+    scale = float(want.abs().max()) * torch.finfo(got.dtype).eps or 1.0
+    return float((got.double() - want).abs().max()) / scale
+
+
+def check_silu(job: tuple[str, str, tuple[int, int, int], torch.dtype]) -> list[str]:
+    """What is wrong with one op at one size: every form and strategy."""
+    folder, package, (m, n, k), dtype = job
+    sys.path.insert(0, folder)
+    silu = importlib.import_module(f"{package}.linear_silu")
+    config = silu.rt.ProductConfig
+    forms = [
+        None,
+        config((128, 128, 64), 8, 3),
+        config((128, 128, 64), 8, 3, strategy="descriptors"),
+        config((128, 256, 64), 8, 4, 16, strategy="descriptors", halves=True),
+        config((16, 64, 128), 4, 6, form="swapped", strategy="descriptors"),
+        config((16, 64, 128), 4, 4, form="swapped", split=4),
+        config((1, 2, 1024), 4, 1, form="vector"),
+        config((32, 32, 1), 4, 1, form="outer"),
+        config((64, 64, 32), 4, 3, strategy="library"),
+    ]
+    arguments = silu_arguments(m, n, max(k, 1), dtype)
+    if k == 0:
+        arguments["x"], arguments["w"] = arguments["x"][:, :0], arguments["w"][:, :0]
+    if dtype is F16:
+        arguments["w"] = arguments["w"].t().contiguous().t()
+    want = exact_silu(**arguments)
+    wrong: list[str] = []
+    for one in forms:
+        if dtype is F32 and one is not None and (one.tile[1] == 256 or one.tile[2] == 128 or one.stages > 3):
+            continue
+        out = torch.full((m, n), float("nan"), dtype=dtype, device="cuda")
+        try:
+            silu._ENTRY.run(arguments, out=out, config=one)
+            off = error(out, want)
+        except Exception as failure:  # noqa: BLE001 - told
+            wrong.append(f"{(m, n, k)} {dtype} {one}: {type(failure).__name__} {str(failure)[:200]}")
+            continue
+        if not off < (1.0 if dtype is not F32 else 16.0 + k / 16):
+            wrong.append(f"{(m, n, k)} {dtype} {one}: {off:.2f} units off")
+    return wrong
+
+
+def check_others(job: tuple[str, str, str]) -> list[str]:
+    """What is wrong with gated, batched and integer products."""
+    folder, package, op = job
+    sys.path.insert(0, folder)
+    module = importlib.import_module(f"{package}.{op}")
+    config = module.rt.ProductConfig
+    found: list[tuple[str, dict[str, torch.Tensor], torch.Tensor, Any]] = []
+    if op == "swiglu":
+        for order in ((2, 0), (0, 2)):
+            memory = randn(3 * 520 * 264, dtype=BF16) / 16
+            gate, up = (memory[at * 520 * 264 :][: 520 * 264].view(520, 264) for at in order)
+            x = randn(300, 264, dtype=BF16)
+            want = F.silu(x.double() @ gate.double().T) * (x.double() @ up.double().T)
+            for one in (None, config((128, 128, 64), 8, 3, 16, strategy="descriptors"), config((64, 64, 64), 4, 3)):
+                found.append((f"swiglu {order}", {"x": x, "w_gate": gate, "w_up": up}, want, one))
+    elif op == "batched_linear":
+        x, w, b = randn(3, 70, 72, dtype=BF16), randn(3, 72, 136, dtype=BF16), randn(3, 136, dtype=BF16)
+        want = torch.baddbmm(b.double().unsqueeze(1), x.double(), w.double())
+        for one in (
+            None,
+            config((64, 128, 64), 4, 3, strategy="descriptors"),
+            config((64, 64, 32), 4, 3, strategy="library"),
+        ):
+            found.append(("batched", {"x": x, "w": w, "b": b}, want, one))
+    else:
+        x8, w8 = (torch.randint(-128, 128, shape, dtype=torch.int8, device="cuda") for shape in ((100, 256), (144, 256)))
+        scales = torch.rand(100, device="cuda") / 100, torch.rand(144, device="cuda") / 10
+        b = randn(144, dtype=F16)
+        want = (x8.double() @ w8.double().T) * scales[0].double()[:, None] * scales[1].double() + b.double()
+        given = {"x": x8, "w": w8, "x_scale": scales[0], "w_scale": scales[1], "b": b}
+        for one in (None, config((64, 64, 64), 4, 3), config((64, 64, 128), 4, 3, strategy="descriptors")):
+            found.append(("int8", given, want, one))
+    wrong: list[str] = []
+    for label, arguments, want, one in found:
+        try:
+            off = error(module._ENTRY.run(arguments, config=one), want)
+        except Exception as failure:  # noqa: BLE001 - told
+            wrong.append(f"{label} {one}: {type(failure).__name__} {str(failure)[:200]}")
+            continue
+        if not off < 1.5:
+            wrong.append(f"{label} {one}: {off:.2f} units off")
+    return wrong
+
+
+def check(folder: str, package: str) -> list[str]:
+    """What is wrong with values: forms, strategies, types and layouts, at sizes that nothing divides."""
+    sizes = ((300, 520, 264), (16, 1024, 512), (1, 4096, 4096), (1000, 777, 333), (17, 33, 1), (5, 40, 0))
+    jobs = [(folder, package, size, dtype) for size in sizes for dtype in (BF16, F16, F32)]
+    others = [(folder, package, op) for op in ("swiglu", "batched_linear", "linear_int8")]
+    with multiprocessing.get_context("spawn").Pool(WORKERS) as pool:
+        first, second = pool.map_async(check_silu, jobs, 1), pool.map_async(check_others, others, 1)
+        return [line for found in (*first.get(), *second.get()) for line in found]
+
+
+# --- the search ---------------------------------------------------------------------------------
+
+
+def drawn_sizes(count: int) -> list[tuple[int, int, int]]:
+    """Sizes by a fixed seed: rows from 1 to 8192, columns and depths that models have."""
+    drawn = random.Random(SEED)
+    rows = (1, 4, 16, 48, 64, 100, 128, 200, 256, 512, 777, 1024, 2048, 4096, 8192)
+    wide = (1024, 2048, 3072, 4096, 5120, 8192, 11008, 14336)
+    return [(drawn.choice(rows), drawn.choice(wide), drawn.choice((1024, 2048, 4096, 8192))) for _ in range(count)]
+
+
+def runtime_config(module: ModuleType, one: Any) -> Any:
+    return module.rt.ProductConfig(**{name: getattr(one, name) for name in one.__dataclass_fields__})
+
+
+def _compile(job: tuple[str, str, list[Any], tuple[int, int, int]]) -> None:
+    """Compiles configs in a process of its own, for Triton's cache on disk."""
+    folder, package, found, (m, n, k) = job
+    sys.path.insert(0, folder)
+    silu = importlib.import_module(f"{package}.linear_silu")
+    arguments = silu_arguments(m, n, k, BF16)
+    for one in found:
+        try:
+            silu._ENTRY.run(arguments, config=runtime_config(silu, one))
+        except Exception as failure:  # noqa: BLE001 - told again by whoever times it
+            print("compile", one, type(failure).__name__, str(failure)[:150])
+
+
+def search(folder: str, package: str, sizes: Sequence[tuple[int, int, int]], best: int, seconds: float) -> list[dict[str, Any]]:
+    """The first pick's time over the best one's of a search, by size."""
+    silu = importlib.import_module(f"{package}.linear_silu")
+    target = TARGETS[silu.rt.target_of(torch.device("cuda"))]
+    work = Work("half", 2, 2, 2, 4, 2)
+    fitting, _ = fitting_configs(work, target, Narrowed())
+    chosen = {size: _candidates(fitting, size, work, target, best) for size in sizes}
+    unique = list({repr(one.config): one.config for found in chosen.values() for one in found}.values())
+    random.Random(0).shuffle(unique)
+    started = time.time()
+    jobs = [(folder, package, unique[at::WORKERS], (64, 512, 1024)) for at in range(WORKERS)]
+    with multiprocessing.get_context("spawn").Pool(WORKERS) as pool:
+        pool.map(_compile, jobs)
+    print(f"{len(unique)} configs compiled in {time.time() - started:.0f} s", flush=True)
+    rows: list[dict[str, Any]] = []
+    for size in sizes:
+        if time.time() - started > seconds:
+            break
+        arguments = silu_arguments(*size, BF16)
+        want = exact_silu(**arguments)
+        timed: list[tuple[float, Any]] = []
+        first = measured(launcher(silu, arguments, None))
+        for one in chosen[size]:
+            config = runtime_config(silu, one.config)
+            try:
+                off = error(silu._ENTRY.run(arguments, config=config), want)
+                if not off < 1.0:
+                    print("WRONG", size, one.config, off)
+                    continue
+                timed.append((measured(launcher(silu, arguments, config)), one))
+            except Exception as failure:  # noqa: BLE001 - a search tells what it skips
+                print("skip", one.config, type(failure).__name__, str(failure)[:150])
+        timed.sort(key=lambda item: item[0])
+        bare = measured(lambda: F.linear(arguments["x"], arguments["w"]))
+        eager = measured(lambda: F.silu(F.linear(arguments["x"], arguments["w"], arguments["b"])))
+        rows.append({
+            "size": size, "first": first, "best": timed[0][0], "bare": bare, "eager": eager,
+            "top": [(round(t, 1), round(microseconds(one, Shape(*size), work, target), 1), asdict(one.config)) for t, one in timed[:6]],
+            "all": [(round(t, 2), round(microseconds(one, Shape(*size), work, target), 2), asdict(one.config)) for t, one in timed],
+        })
+    return rows
+
+
+def launcher(module: ModuleType, arguments: dict[str, torch.Tensor], config: Any) -> Callable[[], None]:
+    """A launch without the look at its arguments, which would take longer than short kernels."""
+    kernel, (x, w, b) = module._ENTRY.variants[0].kernels[0], arguments.values()
+    out = torch.empty((len(x), len(w)), dtype=x.dtype, device=x.device)
+    bound = module.rt.bind(module._OPERATOR, (x, w, b), {})
+    figures = kernel.prepare(bound, {**arguments, "y": out}, config)
+    repeated = importlib.import_module(f"{module.__package__}._repeating").Repeated(bound.device)
+    return lambda: kernel.launch(repeated, figures, bound.sizes, x, w, b, out)
+
+
+def measured(run: Callable[[], Any]) -> float:
+    """Microseconds, the median."""
+    return 1e3 * float(do_bench(run, warmup=4, rep=12, return_mode="median"))
+
+
+def _candidates(fitting: Sequence[Prepared], size: tuple[int, int, int], work: Work, target: Any, best: int) -> list[Prepared]:
+    """The best by prediction, and of the others the best of each form, strategy and tile."""
+    ordered = sorted(fitting, key=lambda one: microseconds(one, Shape(*size), work, target))
+    leaders: dict[Any, Prepared] = {}
+    limit = 2.2 * microseconds(ordered[0], Shape(*size), work, target)
+    for one in ordered:
+        key = (one.config.form, one.config.strategy, one.config.tile, one.config.split > 1)
+        if microseconds(one, Shape(*size), work, target) < limit:
+            leaders.setdefault(key, one)
+    extra = list(leaders.values())[: best]
+    return list({repr(one.config): one for one in (*ordered[:best], *extra)}.values())
+
+
+# --- the comparison -----------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Row:
+    """One op at one size: median microseconds by contender; `weights` says how many copies of the weights rotate."""
+
+    op: str
+    size: tuple[int, int, int]
+    dtype: str
+    times: dict[str, float]
+
+
+def contenders(package: str, op: str, size: tuple[int, int, int], dtype: torch.dtype, autotune: bool) -> dict[str, Callable[[], Any]]:
+    m, n, k = size
+    module = importlib.import_module(f"{package}.{op}")
+    x = randn(m, k, dtype=dtype)
+    copies = 4 if m == 1 else 1
+    weights = [randn(n, k, dtype=dtype) / math.sqrt(k) for _ in range(copies)]
+    ups = [randn(n, k, dtype=dtype) / math.sqrt(k) for _ in range(copies)]
+    b, residual = randn(n, dtype=dtype), randn(m, n, dtype=dtype)
+    turn = iter(range(10**9))
+
+    def pick() -> int:
+        return next(turn) % copies
+
+    eager: Callable[..., Any]
+    if op == "swiglu":
+        eager = lambda x, w, up: F.silu(F.linear(x, w)) * F.linear(x, up)  # noqa: E731
+        arguments = lambda at: (x, weights[at], ups[at])  # noqa: E731
+        bare = lambda at: (F.linear(x, weights[at]), F.linear(x, ups[at]))  # noqa: E731
+    elif op == "linear_residual":
+        eager = lambda x, w, r, b: F.linear(x, w, b) + r  # noqa: E731
+        arguments = lambda at: (x, weights[at], residual, b)  # noqa: E731
+        bare = lambda at: F.linear(x, weights[at])  # noqa: E731
+    else:
+        act = F.silu if op == "linear_silu" else (lambda value: value)
+        eager = lambda x, w, b: act(F.linear(x, w, b))  # noqa: E731
+        arguments = lambda at: (x, weights[at], b)  # noqa: E731
+        bare = lambda at: F.linear(x, weights[at])  # noqa: E731
+    ours = getattr(module, op)
+    want = eager(*(one.double() for one in arguments(0)))
+    off = error(ours(*arguments(0)), want)
+    if not off < (1.5 if dtype is not F32 else 64):
+        raise AssertionError(f"{op} {size} {dtype}: {off:.2f} units off")
+    compiled = torch.compile(eager, dynamic=False)
+    found: dict[str, Callable[[], Any]] = {
+        "ours": lambda: ours(*arguments(pick())),
+        "bare": lambda: bare(pick()),
+        "eager": lambda: eager(*arguments(pick())),
+        "compiled": lambda: compiled(*arguments(pick())),
+    }
+    if autotune:
+        tuned = torch.compile(eager, dynamic=False, mode="max-autotune-no-cudagraphs")
+        found["max-autotune"] = lambda: tuned(*arguments(pick()))
+    return found
+
+
+CASES = (
+    ("linear_silu", (2048, 16384, 4096), BF16), ("linear_silu", (8192, 8192, 8192), BF16),
+    ("linear_silu", (4096, 4096, 4096), BF16), ("linear_silu", (1024, 4096, 4096), BF16),
+    ("linear_silu", (512, 14336, 4096), BF16), ("linear_silu", (256, 14336, 4096), BF16),
+    ("linear_silu", (64, 14336, 4096), BF16), ("linear_silu", (16, 14336, 4096), BF16),
+    ("linear_silu", (16, 4096, 4096), BF16), ("linear_silu", (1, 14336, 4096), BF16),
+    ("linear_residual", (1, 4096, 14336), BF16), ("linear_residual", (4096, 4096, 14336), BF16),
+    ("swiglu", (4096, 14336, 4096), BF16), ("swiglu", (1024, 14336, 4096), BF16), ("swiglu", (16, 14336, 4096), BF16),
+    ("linear_bias", (2048, 4096, 4096), F32), ("linear_bias", (16, 4096, 4096), F32), ("linear_bias", (2048, 4096, 4096), F16),
+)  # fmt: skip
+
+
+def compare(package: str, seconds: float, autotune: bool) -> list[Row]:
+    """All contenders in turn, by case."""
+    started = time.time()
+    rows: list[Row] = []
+    for op, size, dtype in CASES:
+        if time.time() - started > seconds:
+            break
+        found = contenders(package, op, size, dtype, autotune)
+        samples: dict[str, list[float]] = {name: [] for name in found}
+        for _ in range(5):
+            for name, run in found.items():
+                samples[name].append(measured(run))
+        rows.append(Row(op, size, str(dtype).removeprefix("torch."), {name: statistics.median(own) for name, own in samples.items()}))
+        torch._dynamo.reset()
+    return rows
+
+
+def text(rows: Sequence[Row]) -> str:
+    """A Markdown table, losses first."""
+    names = list(rows[0].times)
+    lines = ["| op | M x N x K | type | " + " | ".join(names) + " | over the best other |", "|" + " --- |" * (len(names) + 4)]
+
+    def ratio(row: Row) -> float:
+        return row.times["ours"] / min(time for name, time in row.times.items() if name not in ("ours", "bare"))
+
+    for row in sorted(rows, key=ratio, reverse=True):
+        times = " | ".join(f"{row.times[name]:.1f}" for name in names)
+        lines.append(f"| {row.op} | {'x'.join(map(str, row.size))} | {row.dtype} | {times} | {ratio(row):.3f} |")
+    return "\n".join(lines)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    for flag in ("--check", "--search", "--autotune", "--compare"):
+        parser.add_argument(flag, action="store_true")
+    parser.add_argument("--out", type=Path)
+    parser.add_argument("--sizes", type=int, default=20)
+    parser.add_argument("--best", type=int, default=40)
+    parser.add_argument("--seconds", type=float, default=1e9)
+    parser.add_argument("--package", type=Path, help="a folder that holds the built package already")
+    options = parser.parse_args()
+    with tempfile.TemporaryDirectory() as folder:
+        major, minor = torch.cuda.get_device_capability()
+        if options.package:
+            sys.path.insert(0, str(options.package))
+        folder = str(options.package or folder)
+        package = "products_package" if options.package else built(Path(folder), [f"sm_{major}{minor}"])
+        if options.check:
+            wrong = check(folder, package)
+            print("\n".join(wrong) or "all values are right", flush=True)
+        if options.search:
+            rows = search(folder, package, drawn_sizes(options.sizes), options.best, options.seconds)
+            for row in rows:
+                top = "; ".join(f"{t} ({p}) {c['form'][:4]} {c['strategy'][:4]} {c['tile']} w{c['warps']} s{c['stages']} /{c['split']} {'h' if c['halves'] else ''}" for t, p, c in row["top"][:3])
+                print(f"{row['size']}: first {row['first']:.1f} best {row['best']:.1f} bare {row['bare']:.1f} eager {row['eager']:.1f} | {top}")
+            shares = [row["best"] / row["first"] for row in rows]
+            print("geometric mean of best over first pick:", round(math.exp(sum(map(math.log, shares)) / len(shares)), 4))
+            if options.out:
+                (options.out / "products_search.json").write_text(json.dumps(rows))
+        if options.compare or not (options.check or options.search):
+            found = compare(package, options.seconds, options.autotune)
+            print(text(found), flush=True)
+            if options.out:
+                (options.out / "products.json").write_text(json.dumps([asdict(row) for row in found], indent=1))
+                (options.out / "products.md").write_text(text(found) + "\n")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,334 @@
+"""`opgen vet`: every kernel of some specs, compiled for every target with every config, on a machine with no GPU."""
+
+from __future__ import annotations
+
+import importlib
+import json
+import os
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import asdict, dataclass, replace
+from hashlib import sha256
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import triton
+
+from opgen.device.assembly import Figures
+from opgen.device.calls import Call, Skipped, calls
+from opgen.device.estimates import Estimator
+from opgen.device.launches import Chosen, launches
+from opgen.device.load import load_sources
+from opgen.device.offline import Alignment, Job, job_of
+from opgen.device.pool import work_off
+from opgen.device.units import NO_UNIT, REFUSED, UNITS
+from opgen.device.vet_worker import Place, compiling
+from opgen.output import replace_file
+from opgen.source import Source
+from opgen.targets import TARGETS, Target
+
+SPILL_BOUND = 256
+"""Most bytes that a thread may spill: 64 registers of it, a quarter of what it can have."""
+
+ESTIMATE_SLACK = (0.15, 4096)
+"""How far a planned size of shared memory may lie above the compiler's: this share of it, or these bytes."""
+
+_SECONDS_A_JOB = 300.0
+_CACHE_FORMAT = 1
+
+Progress = Callable[[int, int], None]
+
+
+@dataclass(frozen=True)
+class Planned:
+    """A job with what it stands for: the op, the element types, the layout, the config as text, the planner's estimate
+    of its shared memory (bytes; None where the plan has none).
+
+    `is_tight` says that the estimate must not be far above what the compiler takes: it pipelines wide loads alone.
+    """
+
+    op: str
+    types: str
+    layout: str
+    alignment: Alignment
+    config: str
+    estimate: int | None
+    is_tight: bool
+    job: Job
+
+
+@dataclass(frozen=True)
+class Row:
+    """What a job came to: figures or a fault of the compiler, and what is wrong with it."""
+
+    planned: Planned
+    figures: Figures | None
+    errors: tuple[str, ...]
+    seconds: float
+    is_cached: bool
+
+
+@dataclass(frozen=True)
+class Counts:
+    """`total` jobs were planned, `unique` of them differ; of those `run`, `cached` and `left` (by a sample)."""
+
+    total: int
+    unique: int
+    run: int
+    cached: int
+    left: int
+
+
+@dataclass(frozen=True)
+class Vetting:
+    triton: str
+    targets: tuple[str, ...]
+    rows: tuple[Row, ...]
+    counts: Counts
+    skipped: tuple[Skipped, ...]
+    seconds: float
+
+    @property
+    def faults(self) -> tuple[Row, ...]:
+        return tuple(row for row in self.rows if row.errors)
+
+
+def main(
+    sources: Sequence[Source],
+    *,
+    read: Callable[[str], Source],
+    targets: Sequence[str],
+    jobs: int,
+    sample: int | None,
+    progress: Progress,
+    clock: Callable[[], float],
+) -> Vetting:
+    """Builds specs and compiles their kernels. Raises `SpecError` for mistakes in the specs."""
+    begun = clock()
+    build, package = load_sources(sources, read)
+    skipped: list[Skipped] = []
+    planned: list[Planned] = []
+    for op in (op for spec in build.specs for op in spec.ops):
+        module = importlib.import_module(f"{package.__name__}.{op.ir.name}")
+        estimator = Estimator(op.ir, {plan.target: plan for plan in op.plans})
+        planned += plan_jobs(module, estimator, targets, skipped)
+    folder = str(Path(str(package.__file__)).parents[1])
+    rows, counts = run(planned, folder, jobs=jobs, sample=sample, progress=progress)
+    return Vetting(
+        triton.__version__, tuple(targets), rows, counts, tuple(dict.fromkeys(skipped)), clock() - begun
+    )
+
+
+# --- what is compiled ---------------------------------------------------------------------------
+
+
+def plan_jobs(
+    module: ModuleType, estimator: Estimator, targets: Sequence[str], skipped: list[Skipped]
+) -> Iterator[Planned]:
+    """The jobs of an op: its launches on each target, with each alignment that calls of their sizes can have."""
+    for call in calls(module, skipped):
+        for name in targets:
+            found = _launches(module, call, TARGETS[name], skipped)
+            for chosen in found:
+                for alignment in _alignments(call, chosen):
+                    yield _planned(module, call, chosen, estimator, alignment, TARGETS[name])
+
+
+def _alignments(call: Call, chosen: Chosen) -> tuple[Alignment, ...]:
+    """What a launch's pointers and integers may be, given the sizes of its call."""
+    if not call.is_even:
+        return (Alignment.NEITHER,)
+    return (Alignment.DIVISIBLE, Alignment.ONE) if chosen.is_typical else (Alignment.DIVISIBLE,)
+
+
+def _launches(module: ModuleType, call: Call, target: Target, skipped: list[Skipped]) -> tuple[Chosen, ...]:
+    op = module.__name__.rpartition(".")[2]
+    try:
+        return tuple(launches(module, call, target))
+    except NotImplementedError as error:
+        skipped.append(Skipped(f"{op}, {call.label}", str(error)))
+        return ()
+
+
+def _planned(
+    module: ModuleType,
+    call: Call,
+    chosen: Chosen,
+    estimator: Estimator,
+    alignment: Alignment,
+    target: Target,
+) -> Planned:
+    job = job_of(chosen.launch, target, alignment)
+    types = ", ".join(str(dtype).removeprefix("torch.") for dtype in call.types)
+    return Planned(
+        op=module.__name__.rpartition(".")[2],
+        types=types or "fixed",
+        layout=call.label,
+        alignment=alignment,
+        config=_words(chosen.config),
+        estimate=estimator.shared_bytes(chosen, target),
+        is_tight=call.is_plain and alignment is Alignment.DIVISIBLE,
+        job=job,
+    )
+
+
+def _words(config: Any) -> str:
+    """A config as `tile=(128, 256, 64) warps=8`, without what is 0, false or empty."""
+    if config is None:
+        return ""
+    return " ".join(f"{name}={value}" for name, value in vars(config).items() if value)
+
+
+def unique(planned: Sequence[Planned]) -> tuple[Planned, ...]:
+    """One of each distinct job: of those with an estimate the one whose estimate is the strictest."""
+    found: dict[str, Planned] = {}
+    for one in planned:
+        known = found.setdefault(one.job.key, one)
+        if _strictness(one) < _strictness(known):
+            found[one.job.key] = one
+    return tuple(found.values())
+
+
+def _strictness(one: Planned) -> tuple[bool, float]:
+    return not one.is_tight, float("inf") if one.estimate is None else one.estimate
+
+
+def sampled(planned: Sequence[Planned], count: int | None) -> tuple[Planned, ...]:
+    """`count` jobs, spread over ops, kernels and targets; the same ones for the same kernels."""
+    if count is None or count >= len(planned):
+        return tuple(planned)
+    groups: dict[tuple[str, str, str], list[tuple[str, Planned]]] = {}
+    for one in planned:
+        place = replace(one.job, source="").key  # which text a release of Triton hashes is its own affair
+        groups.setdefault((one.op, one.job.kernel, one.job.target), []).append((place, one))
+    turns: list[tuple[int, str, Planned]] = []
+    for members in groups.values():
+        ordered = sorted(members, key=lambda member: member[0])
+        turns += [(turn, place, one) for turn, (place, one) in enumerate(ordered)]
+    return tuple(one for _, _, one in sorted(turns, key=lambda turn: turn[:2])[:count])
+
+
+# --- compiling ----------------------------------------------------------------------------------
+
+
+def run(
+    planned: Sequence[Planned], folder: str, *, jobs: int, sample: int | None, progress: Progress
+) -> tuple[tuple[Row, ...], Counts]:
+    """The rows of all distinct jobs, or of a sample of them; `folder` holds the package of their kernels."""
+    distinct = unique(planned)
+    chosen = sampled(distinct, sample)
+    rows: list[Row] = []
+    rest: dict[str, Planned] = {}
+    for one in chosen:
+        known = _cached(one.job)
+        if known is None and not limits(one):
+            rest[one.job.key] = one
+        else:
+            rows.append(_row(one, known, None, 0.0, is_cached=known is not None))
+    done = len(rows)
+    progress(done, len(chosen))
+    ordered = sorted((one.job for one in rest.values()), key=lambda job: job.key)
+    for outcome in work_off(ordered, compiling, Place(folder), jobs, _SECONDS_A_JOB):
+        one = rest[outcome.piece.key]
+        if outcome.fault is None:
+            _remember(one.job, outcome.result)
+        rows.append(_row(one, outcome.result, outcome.fault, outcome.seconds, is_cached=False))
+        done += 1
+        progress(done, len(chosen))
+    cached = sum(row.is_cached for row in rows)
+    counts = Counts(len(planned), len(distinct), len(rows) - cached, cached, len(distinct) - len(chosen))
+    return tuple(sorted(rows, key=_order)), counts
+
+
+def _order(row: Row) -> tuple[Any, ...]:
+    one = row.planned
+    return one.op, one.job.kernel, list(TARGETS).index(one.job.target), one.config, one.types, one.job.key
+
+
+def _row(one: Planned, figures: Figures | None, fault: str | None, seconds: float, *, is_cached: bool) -> Row:
+    errors = limits(one)
+    if fault is not None:
+        errors = (*errors, f"does not compile: {fault}")
+    if figures is not None:
+        errors = (*errors, *faults(one, figures))
+    return Row(one, figures, errors, seconds, is_cached)
+
+
+# --- what is wrong ------------------------------------------------------------------------------
+
+
+def limits(one: Planned) -> tuple[str, ...]:
+    """What is wrong before a compiler is asked, with both figures."""
+    target = TARGETS[one.job.target]
+    threads = one.job.option("num_warps", 4) * target.warp_size
+    if threads > target.max_threads:
+        return (f"{threads} threads, and {target.name} runs {target.max_threads} in a program",)
+    return ()
+
+
+def faults(one: Planned, figures: Figures) -> tuple[str, ...]:
+    """What is wrong with a compiled kernel, each with both figures."""
+    target = TARGETS[one.job.target]
+    found = []
+    if figures.shared_bytes > target.shared_bytes:
+        found.append(
+            f"{figures.shared_bytes} bytes of shared memory, and {target.name} has {target.shared_bytes}"
+        )
+    if figures.spilled_bytes > SPILL_BOUND:
+        found.append(f"{figures.spilled_bytes} bytes spilled by a thread, and the bound is {SPILL_BOUND}")
+    if figures.occupancy == 0 and not found:
+        taken = f"{figures.registers} registers in each of {figures.threads} threads"
+        found.append(f"{taken}, and a multiprocessor of {target.name} has {target.registers}")
+    found += _estimate_faults(one, figures)
+    found += _unit_faults(target, figures)
+    return tuple(found)
+
+
+def _estimate_faults(one: Planned, figures: Figures) -> Iterator[str]:
+    if one.estimate is None:
+        return
+    share, plain = ESTIMATE_SLACK
+    most = figures.shared_bytes + max(int(figures.shared_bytes * share), plain)
+    if one.estimate < figures.shared_bytes or (one.is_tight and one.estimate > most):
+        yield (
+            f"the planner expects {one.estimate} bytes of shared memory, and the compiler takes "
+            f"{figures.shared_bytes}: allowed are {figures.shared_bytes} to {most}"
+        )
+
+
+def _unit_faults(target: Target, figures: Figures) -> Iterator[str]:
+    """Products that ought to use the matrix unit and do not."""
+    for dot in figures.dots:
+        dtype, _, precision = dot.partition(" ")
+        wanted = UNITS.get(dtype, {}).get(target.name)
+        if wanted in (None, NO_UNIT, REFUSED) or precision == "ieee":
+            continue
+        if figures.unit is None:
+            yield f"a product of {dot} uses no matrix unit, and {target.name} has {wanted}"
+
+
+# --- what is remembered -------------------------------------------------------------------------
+
+
+def cache_folder() -> Path:
+    """Where figures are kept: `OPGEN_CACHE_DIR`, else the user's cache folder."""
+    own = os.environ.get("OPGEN_CACHE_DIR")
+    base = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
+    return Path(own) if own else Path(base, "opgen")
+
+
+def _cache_file(job: Job) -> Path:
+    key = sha256(f"{_CACHE_FORMAT} {triton.__version__} {job.key}".encode()).hexdigest()
+    return cache_folder() / "vet" / key[:2] / f"{key}.json"
+
+
+def _cached(job: Job) -> Figures | None:
+    try:
+        told = json.loads(_cache_file(job).read_text(encoding="utf-8"))
+        return replace(Figures(**told), dots=tuple(told["dots"]))
+    except (OSError, ValueError, TypeError, KeyError):
+        return None
+
+
+def _remember(job: Job, figures: Figures) -> None:
+    replace_file(_cache_file(job), json.dumps(asdict(figures)) + "\n")

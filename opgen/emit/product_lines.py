@@ -1,0 +1,149 @@
+"""The lines of a product's functions: offsets, loads, operands as they are multiplied, and stores."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from opgen.dtypes import DTYPES
+from opgen.emit.dialects import TRITON
+from opgen.emit.kernel_memory import narrowed, widened
+from opgen.emit.kernel_names import Kernel, pointer_of_type
+from opgen.emit.product_names import GROUPS, Piece, groups_of, stride_names
+from opgen.emit.variants import is_generic
+from opgen.ir.nodes import Element, Read, TensorParam
+from opgen.plan.model import Access, Operand, ProductSides
+
+#: The coordinates of each group as a left operand, a right one and a formula have them, and which are inside.
+_COORDINATES = {
+    "left": {"batch": "batch", "m": "m", "n": "n", "k": "k_left"},
+    "right": {"batch": "batch", "m": "m", "n": "n", "k": "k_right"},
+    "formula": {"batch": "batch", "m": "m", "n": "n"},
+}
+_INSIDE = {
+    "left": {"m": "m_ok", "n": "n_ok", "k": "k_left_ok"},
+    "right": {"m": "m_ok", "n": "n_ok", "k": "k_right_ok"},
+    "formula": {"m": "m_ok", "n": "n_ok"},
+}
+
+
+@dataclass(frozen=True)
+class Addressing:
+    """How one function addresses: `side` is "left", "right" or "formula"; strides are one tuple each for a formula,
+    which takes them so."""
+
+    kernel: Kernel
+    sides: ProductSides
+    side: str
+
+    def offset(self, access: Access) -> str:
+        """The offsets of an access."""
+        return " + ".join(self._along(access, group) for group in groups_of(self.sides, access))
+
+    def steps(self, access: Access) -> bool:
+        """Whether the offsets change from step to step."""
+        return "k" in groups_of(self.sides, access)
+
+    def _along(self, access: Access, group: str) -> str:
+        stem = self.kernel.stems[access]
+        names = ", ".join(stride_names(stem, group))
+        strides = f"{stem}_{GROUPS[group]}" if self.side == "formula" else f"({names})"
+        at = _COORDINATES[self.side][group]
+        return f"along_{group}({at}, {strides}, {stem}_layout, {group.upper()}_RANK)"
+
+
+def load_lines(one: Piece, at: Addressing, *, steps: bool | None) -> Iterator[str]:
+    """The lines that address and load what a function takes: what changes with each step, what does not, or (None) all."""
+    kernel = one.kernel
+    for access in one.accesses:
+        if access.tensor is None or access.gathered:
+            if steps is None or at.steps(access) == steps:
+                yield f"{kernel.offsets[access]} = {at.offset(access) or '0'}"
+    read = {value.node.param for value in one.graph.values if isinstance(value.node, Read)}
+    for tensor in kernel.op.tensors:
+        if tensor.name not in read:
+            continue
+        own = plain_access(one, tensor.name)
+        if steps is not None and (own is not None and at.steps(own)) != steps:
+            continue
+        load = _load(one, at, tensor, own)
+        local = kernel.values[tensor.name]
+        pointer = kernel.pointers[tensor.name]
+        if tensor.default is None:
+            yield f"{local} = {load}"
+            continue
+        default = TRITON.literal(tensor.default, DTYPES[tensor.element.dtype.compute], False)
+        yield from (f"if {pointer} is None:", f"    {local} = {default.code}", "else:", f"    {local} = {load}")
+
+
+def plain_access(one: Piece, tensor: str) -> Access | None:
+    """How a tensor is addressed that is not gathered; None for one without dims."""
+    return next((access for access in one.accesses if access.tensor == tensor and not access.gathered), None)
+
+
+def _load(one: Piece, at: Addressing, tensor: TensorParam, access: Access | None) -> str:
+    loaded = raw_load(one.kernel, at, tensor.name, access)
+    if not tensor.element.dtype.is_packed:
+        return widened(loaded, tensor.element)
+    position = one.kernel.offsets[Access(None, (tensor.dims[-1],))]
+    return f"nibble({loaded}, {position}, {tensor.element.dtype.lowest < 0})"
+
+
+def raw_load(
+    kernel: Kernel, at: Addressing, tensor: str, access: Access | None, over: tuple[str, ...] = ()
+) -> str:
+    """The load of a tensor's elements as they are stored, spread over the groups `over` that it lacks."""
+    pointer = kernel.old_pointers.get(tensor, kernel.pointers[tensor])
+    own = groups_of(at.sides, access) if access is not None else ()
+    spread = [f"{group}[0] * 0" for group in over if group not in own]
+    places = [*([at.offset(access)] if access is not None and own else []), *spread]
+    if not places:
+        return f"tl.load({pointer})"
+    known = _INSIDE[at.side]
+    inside = " & ".join(known[group] for group in known if group in (*own, *over))
+    masked = f", mask={inside}, other=0" if inside else ""
+    return f"tl.load({pointer} + {'(' if len(own) > 1 or spread else ''}{' + '.join(places)}{')' if len(own) > 1 or spread else ''}{masked})"
+
+
+def operand_text(kernel: Kernel, loaded: str, element: Element, wanted: Element) -> str:
+    """A stored element in the type that it is multiplied in."""
+    dtype = element.dtype
+    if dtype.name.startswith("f8"):
+        decoded = f"operand_{dtype.name}({loaded})"
+        if wanted == element or (wanted.dtype.name == "f16" and not is_generic(wanted) and dtype.name == "f8e5m2"):
+            return decoded
+        return to_type(kernel, f"{decoded}.to(tl.float16)", wanted)
+    if element == wanted or (dtype is wanted.dtype and not is_generic(wanted)):
+        return loaded
+    if dtype.is_integer and wanted.dtype.is_float:  # by way of f32, as the interpreter has no way to bf16
+        return to_type(kernel, f"{loaded}.to(tl.float32)", wanted)
+    return to_type(kernel, loaded, wanted)
+
+
+def to_type(kernel: Kernel, code: str, element: Element) -> str:
+    """A value in an element type, which holds it exactly."""
+    if is_generic(element):
+        assert element.variable is not None
+        return f"{code}.to({pointer_of_type(kernel, element.variable)}.dtype.element_ty)"
+    return f"{code}.to(tl.{element.dtype.triton})"
+
+
+def store_lines(one: Piece, at: Addressing, results: list[str]) -> Iterator[str]:
+    """The lines that store a tile of each result."""
+    kernel = one.kernel
+    elements = {item.name: item.element for item in kernel.op.arrays}
+    for store, name in zip(kernel.part.graph.stores, results, strict=True):
+        pointer = kernel.pointers[store.target]
+        access = next(own for own in one.accesses if own.tensor == store.target and not own.gathered)
+        computed = kernel.part.graph.values[store.value].type.dtype
+        value = narrowed(name, pointer, computed, elements[store.target])
+        own = groups_of(at.sides, access)
+        absent = [f"{group}[0] * 0" for group in ("m", "n") if group not in own]  # a tile has both all the same
+        place = " + ".join([*filter(None, [at.offset(access)]), *absent])
+        yield f"tl.store({pointer} + ({place}), {value}, mask=m_ok & n_ok)"
+
+
+def is_plain(kernel: Kernel, operand: Operand) -> bool:
+    """Whether an operand is multiplied just as it is stored."""
+    tensors = {tensor.name: tensor for tensor in kernel.op.tensors}
+    return operand.tensor is not None and tensors[operand.tensor].element == operand.element

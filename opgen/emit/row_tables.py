@@ -1,0 +1,46 @@
+"""The tables of a row kernel: what it walks, and its configs by target."""
+
+from __future__ import annotations
+
+from opgen.emit.rows import declared_parts
+from opgen.emit.tables import access_text, by_targets, dims_text, each, quoted
+from opgen.ir.nodes import Op
+from opgen.plan.model import KernelPlan, RowBand, RowConfig, RowPlan
+
+
+def walk(plan: RowPlan) -> str:
+    """`rt.RowWalk(…)`: the kept and the reduced dims, and what the kernel addresses there."""
+    accesses = each(access_text(access) for access in plan.accesses)
+    return f"rt.RowWalk(kept={dims_text(plan.kept)}, reduced={dims_text(plan.reduced)}, accesses=({accesses}))"
+
+
+def entry(op: Op, plan: RowPlan, walk_name: str, launch: str, configs_name: str) -> str:
+    """`rt.RowKernel(…)`."""
+    parts = each(quoted(part) for part in declared_parts(op, plan))
+    return f"rt.RowKernel({walk_name}, {launch}, {configs_name}, parts=({parts}))"
+
+
+def configs(plans: tuple[tuple[str, KernelPlan], ...]) -> str:
+    """The configs of one kernel: target, then bytes of the widest element. Targets that agree share a row."""
+    rows: dict[str, list[str]] = {}
+    for target, plan in plans:
+        assert isinstance(plan, RowPlan)
+        entries = ", ".join(f"{one.width}: {_config(one)}" for one in plan.configs)
+        rows.setdefault(f"{{{entries}}}", []).append(target)
+    return by_targets(rows)
+
+
+def _config(config: RowConfig) -> str:
+    along = each(_band(band) for band in config.along)
+    return (
+        f"rt.RowConfigs(along=({along}), across={_band(config.across)}, split={config.split})"
+    
+    )
+
+
+def _band(band: RowBand) -> str:
+    further = {"programs": 0, "stages": 1, "rows": 0, "columns": 0}
+    named = "".join(
+        f", {name}={getattr(band, name)}" for name, usual in further.items() if getattr(band, name) != usual
+    )
+    return f"rt.RowConfig({band.longest}, elements={band.elements}, warps={band.warps}{named})"

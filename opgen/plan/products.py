@@ -1,0 +1,293 @@
+"""Plans product kernels: what is multiplied, what they address, and configs by class of type and by shape."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+
+from opgen.diagnostics import Diagnostics
+from opgen.dtypes import DTYPES, DType
+from opgen.ir.nodes import Apply, Element, Graph, Op, Read, Ref, Value
+from opgen.ir.operands import operands
+from opgen.ir.passes.partition import Part
+from opgen.plan.elementwise import accesses
+from opgen.plan.hints import Hints
+from opgen.plan.model import (
+    BEYOND,
+    Operand,
+    Product,
+    ProductBand,
+    ProductClass,
+    ProductConfig,
+    ProductPlan,
+    ProductSides,
+    Rejection,
+)
+from opgen.plan.multiplied import products_of, sides_of
+from opgen.plan.product_budget import Excess, Work, excess
+from opgen.plan.product_hints import Narrowed, narrowed, refuse_hints
+from opgen.plan.product_model import (
+    Prepared,
+    Shape,
+    library_microseconds,
+    microseconds,
+    plain_rate,
+    prepared,
+    rate,
+)
+from opgen.plan.product_space import GROUPS, configs, with_library
+from opgen.primitives import PRIMITIVES
+from opgen.targets import TARGETS, Target
+
+#: Upper ends of the bands of rows and of columns, each with the size that its config is chosen at; then k.
+ROW_BANDS = ((1, 1), (16, 16), (64, 64), (128, 128), (256, 256), (512, 512), (1024, 1024))
+ROWS_BEYOND = 8192
+COLUMN_BANDS = ((1024, 1024), (4096, 4096))
+COLUMNS_BEYOND = 14336
+DEPTH = 4096
+#: Configs that a band keeps, best first.
+_KEPT = 4
+#: A band takes the config of the one before it where that is predicted to be at most this much slower than its best.
+_SAME = 1.02
+#: The vendor's product is taken where it is predicted to be this much faster.
+_LIBRARY_GAIN = 1.05
+
+_CLASSES = {"f16": "half", "bf16": "half", "f32": "f32", "f64": "f64", "i8": "i8", "f8e4m3": "f8"}
+
+
+def plan_product(op: Op, parts: tuple[Part, ...], target: Target, hints: Hints) -> ProductPlan:
+    """The plan of one product kernel: its part of each variant's graph, in an op as these see it.
+
+    Raises `SpecError` at a hint that no type of the target can meet.
+    """
+    products = tuple(products_of(op, part) for part in parts)
+    sides = sides_of(parts[0])
+    asked = narrowed(hints, sides)
+    works = _works(op, parts, products)
+    classes = tuple(_class(work, target, asked) for work in works)
+    if not any(one.bands for one in classes):
+        refuse_hints(hints, target, classes)
+    conservative = tuple(one if one.bands else _class(work, target, Narrowed()) for one, work in zip(classes, works))
+    operations = sum(
+        PRIMITIVES[value.node.primitive].cost
+        for value in parts[0].graph.values
+        if isinstance(value.node, Apply)
+    )
+    return ProductPlan(parts, accesses(op, parts), sides, products, conservative, operations)
+
+
+def class_of(element: Element, dtype: DType) -> str:
+    """The class of a multiplied type: types of one class share configs."""
+    return _CLASSES.get(dtype.name, "int")
+
+
+def _works(op: Op, parts: Sequence[Part], products: Sequence[tuple[Product, ...]]) -> tuple[Work, ...]:
+    """What is computed for each class of multiplied types that the op's variables can give."""
+    found: dict[str, Work] = {}
+    variables = [variable.name for variable in op.variables]
+    for variant, part, own in zip(op.variants, parts, products, strict=True):
+        for choice in variant.choices:
+            types = dict(zip(variables, choice, strict=True))
+            work = _work(op, part, own, types)
+            known = found.get(work.name)
+            found[work.name] = work if known is None else _widest(known, work)
+    return tuple(found.values())
+
+
+def _widest(one: Work, other: Work) -> Work:
+    fields = ("width", "left_bytes", "right_bytes", "sum_bytes", "out_bytes", "products")
+    return replace(
+        one,
+        has_prologue=one.has_prologue or other.has_prologue,
+        **{name: max(getattr(one, name), getattr(other, name)) for name in fields},
+    )
+
+
+def _work(op: Op, part: Part, products: tuple[Product, ...], types: dict[str, DType]) -> Work:
+    first = products[0].left.element
+    dtype = types[first.variable] if first.variable else first.dtype
+    elements = {item.name: item.element for item in op.arrays}
+    lefts = {product.left.ref: product.left for product in products}
+    rights = {product.right.ref: product.right for product in products}
+    stored = [elements[store.target] for store in part.graph.stores]
+    return Work(
+        name=class_of(first, dtype),
+        width=_bytes(first, types),
+        left_bytes=sum(_operand_bytes(op, part.graph, one, types) for one in lefts.values()),
+        right_bytes=sum(_operand_bytes(op, part.graph, one, types) for one in rights.values()),
+        sum_bytes=max(product.sums.bits // 8 for product in products),
+        out_bytes=max(_bytes(element, types) for element in stored),
+        products=len(products),
+        has_prologue=any(one.tensor is None for one in (*lefts.values(), *rights.values())),
+    )
+
+
+def _bytes(element: Element, types: dict[str, DType]) -> int:
+    dtype = types[element.variable] if element.variable else element.dtype
+    return max(dtype.bits // 8, 1)
+
+
+def _operand_bytes(op: Op, graph: Graph, operand: Operand, types: dict[str, DType]) -> int:
+    """Bytes of shared memory for an element of an operand: as it is loaded, and, where it is computed, multiplied."""
+    loaded = {name: element for name, element in _reads(op, graph, operand.ref)}
+    own = sum(_bytes(element, types) for element in loaded.values())
+    multiplied = _bytes(operand.element, types)
+    plain = operand.tensor is not None and loaded[operand.tensor] == operand.element
+    return own if plain else own + multiplied
+
+
+def _reads(op: Op, graph: Graph, ref: Ref) -> Iterator[tuple[str, Element]]:
+    """The tensors of at least two dims that a value is made of."""
+    dims = {item.name: item.dims for item in op.arrays}
+    waiting, seen = [ref], {ref}
+    while waiting:
+        value: Value = graph.values[waiting.pop()]
+        if isinstance(value.node, Read) and len(dims[value.node.param]) >= 1:
+            yield value.node.param, value.type.element
+        fresh = set(operands(value.node)) - seen
+        waiting += fresh
+        seen |= fresh
+
+
+def _class(work: Work, target: Target, asked: Narrowed) -> ProductClass:
+    """The bands of one class of types on a target, without any where the hints leave nothing that fits."""
+    return _searched(work, target.name, asked)
+
+
+@functools.cache
+def _searched(work: Work, name: str, asked: Narrowed) -> ProductClass:
+    target = TARGETS[name]
+    fitting, turned = fitting_configs(work, target, asked)
+    bands = _merged(_bands(fitting, work, target, asked)) if fitting else ()
+    rejected = tuple(_rejection(reason, found) for reason, found in turned.items())
+    return ProductClass(work.name, bands, len(fitting) + sum(one.count for one in rejected), rejected)
+
+
+def fitting_configs(
+    work: Work, target: Target, asked: Narrowed
+) -> tuple[list[Prepared], dict[str, list[tuple[ProductConfig, Excess]]]]:
+    """All configs of the space that fit a target, and those that do not, by what they pass."""
+    fitting: list[Prepared] = []
+    turned: dict[str, list[tuple[ProductConfig, Excess]]] = {}
+    for config in configs(asked.space(), work.width):
+        if not _can(config, work, target, asked):
+            continue
+        over = excess(config, work, target)
+        if over is None:
+            fitting.append(prepared(asked.finished(config, target), work, target, asked.precision_on(target)))
+        else:
+            turned.setdefault(over.reason, []).append((config, over))
+    return fitting, turned
+
+
+def _can(config: ProductConfig, work: Work, target: Target, asked: Narrowed) -> bool:
+    """Whether a config has a meaning for a class of types on a target."""
+    if config.strategy == "descriptors" and (not target.has_descriptors or work.has_prologue):
+        return False
+    if config.halves and work.products > 1:
+        return False
+    if config.form in ("dot", "swapped"):
+        has_unit = rate(work, target, "ieee") > 0
+        return has_unit or (work.name == "f32" and target.name != "sm_75")
+    if config.form == "outer":  # where nothing else is, and for f32, which has no exact matrix unit
+        return rate(work, target, "ieee") == 0
+    return True
+
+
+def _rejection(reason: str, found: Sequence[tuple[ProductConfig, Excess]]) -> Rejection:
+    """The configs that one limit rejects; the one that passes it least is shown."""
+    config, over = min(found, key=lambda item: item[1].figure if item[1].figure > item[1].limit else -item[1].figure)
+    return Rejection(reason, len(found), config, over.figure, over.limit)
+
+
+def _bands(
+    fitting: Sequence[Prepared], work: Work, target: Target, asked: Narrowed
+) -> Iterator[ProductBand]:
+    leading = _leading(fitting)
+    vendor = asked.may_take_library and _has_library(work, target, asked)
+    above: dict[int, Prepared] = {}
+    for row_end, m in (*ROW_BANDS, (BEYOND, ROWS_BEYOND)):
+        near = [one for one in leading if _is_near(one.config, m)] or leading
+        left: Prepared | None = None
+        for column_end, n in (*COLUMN_BANDS, (BEYOND, COLUMNS_BEYOND)):
+            shape = Shape(m, n, DEPTH)
+            timed = sorted((microseconds(one, shape, work, target), place) for place, one in enumerate(near))
+            known = [one for one in (left, above.get(column_end)) if one is not None and one in near]
+            for one in known:
+                time = microseconds(one, shape, work, target)
+                if time < timed[0][0] * _SAME:
+                    timed.insert(0, (time, near.index(one)))
+                    break
+            left = above[column_end] = near[timed[0][1]]
+            best = [(_grouped(near[place].config, m, asked), time) for time, place in timed[:_KEPT]]
+            if vendor:
+                time = library_microseconds(shape, work, target)
+                if asked.takes_library or time * _LIBRARY_GAIN < best[0][1]:
+                    best = [(_vendor(leading, work, target), time), *best[: _KEPT - 1]]
+            yield ProductBand(row_end, column_end, (m, n, DEPTH), tuple(best))
+
+
+def _vendor(leading: Sequence[Prepared], work: Work, target: Target) -> ProductConfig:
+    """The vendor's product; calls that cannot take it get what suits a middling shape."""
+    shape = Shape(128, 4096, DEPTH)
+    near = [one for one in leading if _is_near(one.config, shape.m)] or list(leading)
+    return with_library(min(near, key=lambda one: microseconds(one, shape, work, target)).config)
+
+
+def _leading(fitting: Sequence[Prepared]) -> list[Prepared]:
+    """The configs without those that another one of the same tile is never behind, whatever the shape."""
+    families: dict[tuple[object, ...], list[Prepared]] = {}
+    for one in fitting:
+        config = one.config
+        key = (config.form, config.strategy, config.tile[:2], config.split, config.halves)
+        family = families.setdefault(key, [])
+        if not any(one.is_behind(other) for other in family):
+            family[:] = [other for other in family if not other.is_behind(one)] + [one]
+    return [one for family in families.values() for one in family]
+
+
+def _grouped(config: ProductConfig, m: int, asked: Narrowed) -> ProductConfig:
+    """A config with rows of tiles that share L2: many where there are many, as far as the hints allow."""
+    down = -(-m // config.tile[0])
+    wanted = 16 if down >= 16 else 4 if config.strategy == "descriptors" else 8
+    return replace(config, group=min(asked.groups or GROUPS, key=lambda group: abs(group - wanted)))
+
+
+def _is_near(config: ProductConfig, m: int) -> bool:
+    """Whether a tile's rows suit a number of rows: no more than the next power of two, and many for many."""
+    rows = config.tile[0]
+    if config.form == "vector":
+        return m <= 4
+    least = 1 if config.form == "outer" else 16
+    return least <= rows <= max(16, m) and (m < 512 or rows >= 32) and (m < 2048 or rows >= 64 or config.form == "outer")
+
+
+def _has_library(work: Work, target: Target, asked: Narrowed) -> bool:
+    """Whether the vendor's product is a choice: of halves only where asked for, or where Triton has no matrix unit."""
+    known = work.name in ("f32", "f64") or (
+        work.name == "half" and (asked.takes_library or rate(work, target, "ieee") == 0)
+    )
+    return known and not work.has_prologue and work.left_bytes == work.width and asked.precision == "ieee"
+
+
+def _merged(bands: Iterable[ProductBand]) -> tuple[ProductBand, ...]:
+    """The bands, those as one that follow each other with the same configs: columns first, then whole rows of them."""
+    rows: dict[int, list[ProductBand]] = {}
+    for band in bands:
+        own = rows.setdefault(band.m, [])
+        if own and own[-1].configs[0][0] == band.configs[0][0]:
+            own[-1] = band
+        else:
+            own.append(band)
+    kept: list[list[ProductBand]] = []
+    for own in rows.values():
+        if kept and _choices(kept[-1]) == _choices(own):
+            kept[-1] = own
+        else:
+            kept.append(own)
+    return tuple(band for own in kept for band in own)
+
+
+def _choices(bands: Sequence[ProductBand]) -> list[tuple[int, ProductConfig]]:
+    return [(band.n, band.configs[0][0]) for band in bands]

@@ -1,0 +1,136 @@
+"""Plans row kernels: what they address, and tiles by row length, for each target and element width."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from opgen.ir.nodes import Apply, Dim, Gather, Graph, Op, Read, Reduce, TensorParam
+from opgen.ir.passes.partition import Part
+from opgen.plan import elementwise
+from opgen.plan.hints import Hints
+from opgen.plan.model import Access, RowBand, RowConfig, RowPlan
+from opgen.plan.row_passes import resident_levels
+from opgen.primitives import PRIMITIVES
+from opgen.targets import Target
+
+#: The longest rows that stay in registers, in bytes of the tensors that they hold there: where the functions between
+#: reductions take few instructions, and where they take so many that reading a row anew costs less than doing less at a time.
+_LIGHT_RESIDENT_BYTES, _HEAVY_RESIDENT_BYTES = 32768, 65536
+_HEAVY_OPERATIONS = 28
+#: Bytes of a row from which few rows are cut into pieces.
+_SPLIT_BYTES = 131072
+
+
+def plan_kernel(op: Op, parts: tuple[Part, ...], target: Target, hints: Hints) -> RowPlan:
+    """The plan of one row kernel: its part of each variant's graph, in an op as these see it."""
+    graph = parts[0].graph
+    widths = _widths(op, parts[0])
+    return RowPlan(
+        parts=parts,
+        accesses=_accesses(op, parts),
+        configs=tuple(_with_hints(_config(op, parts[0], width, target), parts[0], hints) for width in widths),
+        operations=_operations(graph),
+        bytes=tuple(elementwise.moved_bytes(op, parts[0], width) for width in widths),
+    )
+
+
+def _accesses(op: Op, parts: tuple[Part, ...]) -> tuple[Access, ...]:
+    """What the kernels address, and the positions that they count."""
+    found = dict.fromkeys(elementwise.accesses(op, parts))
+    for part in parts:
+        for value in part.graph.values:
+            if isinstance(value.node, Reduce) and value.node.kind in ("argmax", "argmin"):
+                found[Access(None, value.node.dims)] = None
+    return tuple(found)
+
+
+def _widths(op: Op, part: Part) -> tuple[int, ...]:
+    """The bytes of the widest element of whole rows, for every choice of the op's type variables."""
+    space, reduced = set(part.space), set(part.reduced)
+    whole = tuple(item for item in op.arrays if reduced & set(item.dims) and set(item.dims) & (space - reduced))
+    params = tuple(one for one in op.params if one in whole or not isinstance(one, TensorParam))
+    results = tuple(one for one in op.results if one in whole)
+    return elementwise.widths(replace(op, params=params, results=results) if whole else op)
+
+
+def _operations(graph: Graph) -> int:
+    """Instructions for an element: those of the elementwise functions, and a few for each reduction."""
+    functions = [value.node.primitive for value in graph.values if isinstance(value.node, Apply)]
+    reductions = sum(isinstance(value.node, Reduce) for value in graph.values)
+    return sum(PRIMITIVES[name].cost for name in functions) + 2 * reductions
+
+
+def _config(op: Op, part: Part, width: int, target: Target) -> RowConfig:
+    """Tiles that give each thread 32 elements or fewer, from a sweep on an H200 (`benchmarks/rows.md`).
+
+    A row stays in registers while the tensors that are read again after a reduction leave room for it. Longer ones are
+    read again from the L2 cache, by few programs with many warps, so that the rows on their way stay there.
+    """
+    heavy = _operations(part.graph) >= _HEAVY_OPERATIONS
+    longest = (_HEAVY_RESIDENT_BYTES if heavy else _LIGHT_RESIDENT_BYTES) // (max(width, 2) * max(_held(op, part), 1))
+    wide = 2 if width > 2 else 1  # so many times the warps
+    bands = [
+        RowBand(1024, 2048, 2 * wide),
+        RowBand(4096, 4096, 4 * wide),
+        RowBand(8192, 8192, 8 * wide),
+        RowBand(16384, 16384, 16 * wide),
+        RowBand(32768, 32768, 32, programs=2),
+    ]
+    along = [band for band in bands if band.longest <= max(longest, 1024)]
+    if heavy:
+        along.append(RowBand(0, 4096, 16, programs=2))
+    else:
+        along += [RowBand(65536 // max(width, 2), 8192, 16, columns=8192), RowBand(0, 16384 // wide, 32 // wide)]
+    most_warps = min(32, target.max_threads // target.warp_size)
+    return RowConfig(
+        width=width,
+        along=tuple(replace(band, warps=min(band.warps, most_warps)) for band in along),
+        across=RowBand(0, 2048, 4, columns=32),
+        split=_SPLIT_BYTES // max(width, 2),
+    )
+
+
+def _held(op: Op, part: Part) -> int:
+    """How many tensors of whole rows are read before a reduction and needed after it."""
+    graph = part.graph
+    if not resident_levels(graph):
+        return 1
+    whole = set(part.reduced)
+    return sum(
+        isinstance(value.node, Read | Gather) and whole <= set(value.type.dims) != whole
+        for value in graph.values
+    )
+
+
+def _with_hints(config: RowConfig, part: Part, hints: Hints) -> RowConfig:
+    """The config with the blocks and warps asked for: kept dims are a tile's rows, reduced dims its columns."""
+    rows = _asked(hints, part.kept)
+    columns = _asked(hints, part.reduced)
+    if rows or columns:
+        config = replace(
+            config,
+            along=tuple(_blocked(band, rows, columns) for band in config.along),
+            across=_blocked(config.across, rows, columns),
+        )
+    if hints.warps is not None:
+        warps = int(hints.warps.values[0])
+        config = replace(
+            config,
+            along=tuple(replace(band, warps=warps) for band in config.along),
+            across=replace(config.across, warps=warps),
+        )
+    return config
+
+
+def _asked(hints: Hints, dims: tuple[Dim, ...]) -> int:
+    """The block that hints ask for over some dims; 0 for none."""
+    sizes = [int(hint.values[0]) for dim, hint in hints.blocks if dim in dims]
+    product = 1
+    for size in sizes:
+        product *= size
+    return product if sizes else 0
+
+
+def _blocked(band: RowBand, rows: int, columns: int) -> RowBand:
+    """A band with blocks of its own; a row that is longer than its block is walked in a loop."""
+    return replace(band, rows=rows or band.rows, columns=columns or band.columns)

@@ -1,0 +1,513 @@
+"""How a matrix product walks its tensors: four collapsed groups of dims, the config of its shape, the launch figures."""
+
+from __future__ import annotations
+
+import functools
+import os
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from math import prod
+from typing import Any
+
+import torch
+from triton.testing import do_bench
+from triton.tools.tensor_descriptor import TensorDescriptor
+
+from ._binding import DTYPES, Bound, Dim
+from ._elementwise import Access, Walk, access_strides, atoms
+from ._launching import as_it_is, for_target
+from ._layout import collapse
+
+GROUP_DIMS = 3
+"""Most dims of one group after collapsing; beyond, the caller copies operands."""
+
+BEYOND = 2**62
+"""The end of a band that no size passes."""
+
+_LARGEST_INT32 = 2**31 - 1
+#: Bytes between two tensors of one descriptor, and those that a block of it may have along a dim.
+_FARTHEST = 2**40
+_UNIT = 16
+_ODD = 8
+_Ints = tuple[int, ...]
+_GROUPS = ("batch", "m", "n", "k")
+#: The group along which a tensor has stride 1, as its layout class, in the order in which they are looked for.
+_ALONG = {"k": 3, "n": 2, "m": 1, "batch": 4}
+_FORMS = {"dot": 0, "swapped": 1, "vector": 2, "outer": 3}
+CLASSES = {
+    torch.float16: "half",
+    torch.bfloat16: "half",
+    torch.float32: "f32",
+    torch.float64: "f64",
+    torch.float8_e4m3fn: "f8",
+    torch.int8: "i8",
+    torch.int32: "int",
+    torch.int64: "int",
+}
+_SUMS = {torch.float64: torch.float64, torch.int8: torch.int32, torch.int32: torch.int32, torch.int64: torch.int64}
+
+
+@dataclass(frozen=True)
+class ProductConfig:
+    """How a product is tiled: blocks of m, n and k, warps, stages, and rows of tiles that share L2 (`group`).
+
+    `form` says how a tile is multiplied: "dot", "swapped" (n down, for few rows), "vector" (one row against whole rows
+    of the right operand) or "outer" (column by row, without a matrix unit). `strategy` is "pointers", "descriptors"
+    (persistent; pointers where the layout has none) or "library". `split` pieces of k are summed in a second kernel,
+    in order. With `halves` a tile is finished in two parts.
+    """
+
+    tile: tuple[int, int, int]
+    warps: int
+    stages: int
+    group: int = 8
+    form: str = "dot"
+    strategy: str = "pointers"
+    split: int = 1
+    halves: bool = False
+    precision: str = "ieee"
+
+
+@dataclass(frozen=True)
+class Band:
+    """The config for products of up to `m` rows and, over all batches, `n` columns."""
+
+    m: int
+    n: int
+    config: ProductConfig
+
+
+def band(
+    m: int,
+    n: int,
+    how: str,
+    tile: tuple[int, int, int],
+    warps: int,
+    stages: int,
+    group: int,
+    **further: Any,
+) -> Band:
+    """A band's config as a line of a table; `how` is its form and its strategy."""
+    form, strategy = how.split()
+    return Band(m, n, ProductConfig(tile, warps, stages, group, form, strategy, **further))
+
+
+@dataclass(frozen=True)
+class ProductWalk:
+    """The groups of dims of a product, and what it addresses, results first."""
+
+    batch: tuple[str, ...]
+    m: tuple[str, ...]
+    n: tuple[str, ...]
+    k: tuple[str, ...]
+    accesses: tuple[Access, ...]
+    walk: Walk = field(init=False, repr=False)
+    roles: Mapping[str, str] = field(init=False, repr=False)
+
+    def __post_init__(self) -> None:
+        space = (*self.batch, *self.m, *self.n, *self.k)
+        walk = Walk(space, self.accesses)
+        names = [group for group in _GROUPS for _ in getattr(self, group)]
+        object.__setattr__(self, "walk", walk)
+        roles = {_family(one): group for one, group in zip(walk.parsed, names)}
+        object.__setattr__(self, "roles", roles)
+
+    def groups(self, access: Access) -> tuple[str, ...]:
+        """The groups whose dims an access has, in their order: for each of them kernels take three strides."""
+        own = {self.roles.get(_family(one)) for one in access.parsed if one.text not in access.gathered}
+        return tuple(group for group in _GROUPS if group in own)
+
+
+def _family(one: Dim) -> str:
+    """What a dim and its fractions share, as the pieces of a walk's space name it."""
+    return one.name if one.times == 1 else f"{one.name} * {one.times}"
+
+
+@dataclass(frozen=True)
+class _Group:
+    """One group, collapsed: sizes and, by access, strides, innermost dim first."""
+
+    sizes: tuple[int, ...]
+    strides: tuple[tuple[int, ...], ...]
+
+    @property
+    def size(self) -> int:
+        return prod(self.sizes)
+
+
+@dataclass(frozen=True)
+class Stream:
+    """An operand as a descriptor reads it; its rows are `turned` where they are contiguous."""
+
+    shape: tuple[int, ...]
+    strides: tuple[int, ...]
+    block: tuple[int, ...]
+    turned: bool
+
+
+def _descriptor(base: torch.Tensor, shape: _Ints, strides: _Ints, block: _Ints) -> TensorDescriptor:
+    """A descriptor of what is known to have one: its own check would take longer than the launch."""
+    made = object.__new__(TensorDescriptor)
+    made.__dict__ = {
+        **{"base": base, "shape": list(shape), "strides": list(strides), "block_shape": list(block)},
+        **{"padding": "zero", "round_f32_to_tf32": False},
+    }
+    return made
+
+
+@dataclass(frozen=True)
+class ProductLaunch:
+    """A planned product. `space` are the sizes of the groups and their inner sizes, `strides` three for each access
+    and group, `constants` what is compiled in; `finish` are the constants of the kernel that adds up partial sums."""
+
+    config: ProductConfig
+    grid: tuple[int]
+    space: tuple[int, ...]
+    strides: tuple[int, ...]
+    layouts: tuple[int, ...]
+    constants: Mapping[str, Any]
+    shape: tuple[int, int, int, int]
+    sums: torch.dtype
+    streams: tuple[Stream, ...] = ()
+    spans: bool = False
+    persistent: Mapping[str, Any] = field(default_factory=dict)
+    programs: tuple[int] = (0,)
+    finish: Mapping[str, Any] = field(default_factory=dict)
+    finish_grid: tuple[int] = (0,)
+    matrices: tuple[tuple[Any, ...], ...] = ()
+    rivals: tuple[Any, tuple[ProductLaunch, ...]] | None = None
+
+    def descriptors(
+        self, via: Any, left: tuple[torch.Tensor, ...], right: tuple[torch.Tensor, ...]
+    ) -> tuple[Any, ...]:
+        """The operands' descriptors, or none where a call takes pointers: where it is traced, or not aligned."""
+        operands = (*left, *right)
+        if not self.streams or via is torch.library.wrap_triton or any(one.data_ptr() % 16 for one in operands):
+            return ()
+        return tuple(_descriptor(one, own.shape, own.strides, own.block) for one, own in zip(operands, self.streams))
+
+    def spanning(
+        self, via: Any, left: tuple[torch.Tensor, ...], right: tuple[torch.Tensor, ...]
+    ) -> tuple[Any, ...]:
+        """Descriptors of the left operand and of both right ones at once, and which of these lies lower in memory.
+
+        None of them where the two are not laid out alike, or too far apart.
+        """
+        first, second = right
+        distance = second.data_ptr() - first.data_ptr()
+        if not self.spans or abs(distance) >= _FARTHEST or distance == 0:
+            return ()
+        found = self.descriptors(via, left, right)
+        if not found:
+            return ()
+        own = self.streams[1]
+        lower, step = (first, distance) if distance > 0 else (second, -distance)
+        strides = (step // lower.element_size(), *own.strides)
+        both = _descriptor(lower, (2, *own.shape), strides, (2, *own.block))
+        return found[0], both, 0 if distance > 0 else 1
+
+    def partial_sums(self, device: torch.device, products: int) -> torch.Tensor | None:
+        """Memory for the sums over each piece of k, or of a vendor's product; None where a kernel keeps them."""
+        if not self.finish or (self.matrices and self.sums is torch.float32 and not _multiplies_exactly()):
+            return None
+        batch, m, n, _ = self.shape
+        return torch.empty((self.config.split, products, batch, m, n), dtype=self.sums, device=device)
+
+    def multiplied_by_library(
+        self, sums: torch.Tensor | None, left: tuple[torch.Tensor, ...], right: tuple[torch.Tensor, ...]
+    ) -> bool:
+        """Computes the sums by the vendor's product, where the plan says so."""
+        if not self.matrices or sums is None:
+            return False
+        for place, own in enumerate(sums[0]):
+            a, b = (
+                torch.as_strided(side[min(place, len(side) - 1)], *matrices[min(place, len(side) - 1)])
+                for side, matrices in zip((left, right), self.matrices)
+            )
+            library_product(a, b.transpose(1, 2), own)
+        return True
+
+
+def _multiplies_exactly() -> bool:
+    """Whether the vendor's f32 products are true ones: not while a switch of PyTorch's lets them be of tf32."""
+    try:
+        return torch.get_float32_matmul_precision() == "highest"
+    except RuntimeError:  # set by the newer switches alone
+        return torch.backends.cuda.matmul.fp32_precision in ("none", "ieee")
+
+
+def library_product(a: torch.Tensor, b: torch.Tensor, out: torch.Tensor) -> None:
+    """The vendor's batched product, summed and returned in the type of `out`."""
+    if a.dtype == out.dtype:
+        torch.bmm(a, b, out=out)
+    elif a.device.type != "cuda":
+        torch.bmm(a.to(out.dtype), b.to(out.dtype), out=out)
+    else:
+        torch.bmm(a, b, out_dtype=out.dtype, out=out)
+
+
+@dataclass(frozen=True)
+class ProductKernel:
+    """A product: its walk, its launcher, and its configs by target, by class of the multiplied type, and by shape.
+
+    `multiplied` is a type or type variable; `operands` are the tensors that descriptors may read, left ones first.
+    """
+
+    walk: ProductWalk
+    launch: Callable[..., None]
+    configs: Mapping[str, Mapping[str, tuple[Band, ...]]]
+    multiplied: str
+    left: tuple[str, ...] = ()
+    right: tuple[str, ...] = ()
+    products: int = 1
+    tuned: dict[Any, int] = field(default_factory=dict, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "launch", functools.partial(_launch_tuned, self.launch, self.tuned))
+
+    def prepare(
+        self, bound: Bound, layouts: Mapping[str, Any], config: ProductConfig | None
+    ) -> ProductLaunch | None:
+        """The figures of a launch, or None where there is nothing to compute.
+
+        Raises `NotImplementedError` where a group has more than three dims after collapsing; the caller then copies.
+        """
+        groups = _collapsed(self.walk, bound, layouts)
+        batch, m, n, k = (groups[name].size for name in _GROUPS)
+        if 0 in (batch, m, n):
+            return None
+        dtype = bound.types.get(self.multiplied) or DTYPES[self.multiplied]
+        if config is None:
+            bands = for_target(self.configs, bound.device)[CLASSES[dtype]]
+            config = next(band.config for band in bands if m <= band.m and n * batch <= band.n)
+        return _launch(self, bound, groups, layouts, config, _SUMS.get(dtype, torch.float32))
+
+
+def _launch_tuned(
+    launch: Callable[..., None], tuned: dict[Any, int], via: Any, figures: ProductLaunch, *arguments: Any
+) -> None:
+    """Launches a product, under `OPGEN_AUTOTUNE=1` by the fastest of its target's configs for sizes like these.
+
+    The first call of a bucket of sizes times them all; it leaves tensors as one launch does.
+    """
+    if figures.rivals is not None and via is not torch.library.wrap_triton:
+        bucket, others = figures.rivals
+        if bucket not in tuned:
+            tensors = [one for one in arguments if isinstance(one, torch.Tensor)]
+            before = [one.clone() for one in tensors]
+            times = [do_bench(functools.partial(launch, as_it_is, one, *arguments), rep=20) for one in others]
+            tuned[bucket] = times.index(min(times))
+            for one, old in zip(tensors, before):
+                one.copy_(old)
+        figures = others[tuned[bucket]]
+    launch(via, figures, *arguments)
+
+
+def tunes(device: torch.device) -> bool:
+    """Whether configs are timed at run time: on GPUs, where the user's environment asks for it."""
+    return os.environ.get("OPGEN_AUTOTUNE") == "1" and device.type == "cuda" and not torch.compiler.is_compiling()
+
+
+def _collapsed(walk: ProductWalk, bound: Bound, layouts: Mapping[str, Any]) -> dict[str, _Group]:
+    pieces = atoms(walk.walk, bound)
+    roles = [walk.roles[piece.key] for piece in pieces]
+    strides = [
+        access_strides(access, pieces, bound, layouts[access.tensor] if access.tensor else None)
+        for access in walk.accesses
+    ]
+    groups: dict[str, _Group] = {}
+    for name in _GROUPS:
+        own = [place for place, role in enumerate(roles) if role == name]
+        sizes, steps = collapse([pieces[place].size for place in own], [[one[place] for place in own] for one in strides])
+        if len(sizes) > GROUP_DIMS:
+            raise NotImplementedError(f"{len(sizes)} dims in the group {name} after collapsing")
+        if prod(sizes) <= 1:
+            sizes, steps = (prod(sizes),), ((0,),) * len(steps)
+        groups[name] = _Group(sizes[::-1], tuple(one[::-1] for one in steps))
+    return groups
+
+
+def _launch(
+    kernel: ProductKernel,
+    bound: Bound,
+    groups: Mapping[str, _Group],
+    layouts: Mapping[str, Any],
+    config: ProductConfig,
+    sums: torch.dtype,
+) -> ProductLaunch:
+    walk = kernel.walk
+    batch, m, n, k = (groups[name].size for name in _GROUPS)
+    units = {name: _unit(groups[name]) for name in ("m", "n", "k")}
+    layout = tuple(_layout(groups, place) for place in range(len(walk.accesses)))
+    strides: list[int] = []
+    for place, access in enumerate(walk.accesses):
+        scale = 1 if layout[place] >= _ODD else _UNIT
+        for name in walk.groups(access):
+            own = groups[name].strides[place]
+            strides += [stride // scale for stride in own] + [0] * (GROUP_DIMS - len(own))
+    block_m, block_n, block_k = config.tile
+    piece = -(-k // (config.split * block_k)) * block_k if config.split > 1 else k
+    tiles = batch * -(-m // block_m) * -(-n // block_n)
+    common = {
+        **{f"{name.upper()}_UNIT": units[name] for name in units},
+        **{f"{name.upper()}_RANK": len(groups[name].sizes) for name in _GROUPS},
+        "WIDE": _needs_wide(groups, config.tile),
+        "FORM": _FORMS[config.form],
+        "BLOCK_M": block_m,
+        "BLOCK_N": block_n,
+    }
+    inner = [(*groups[name].sizes, 1, 1)[:2] for name in _GROUPS]
+    inner = [
+        [size // units.get(name, 1) if place + 1 < len(groups[name].sizes) else 1 for place, size in enumerate(own)]
+        for name, own in zip(_GROUPS, inner)
+    ]
+    figures = ProductLaunch(
+        config=config,
+        grid=(tiles * config.split,),
+        space=(batch, m // units["m"], n // units["n"], k // units["k"], *(size for own in inner for size in own)),
+        strides=tuple(strides),
+        layouts=layout,
+        constants={
+            **common,
+            "BLOCK_K": block_k,
+            "EVEN": k % block_k == 0 and (config.split == 1 or k % (config.split * block_k) == 0),
+            "GROUP": config.group,
+            "SPLIT": config.split,
+            "PRECISION": config.precision,
+            "num_warps": config.warps,
+            "num_stages": config.stages,
+        },
+        shape=(batch, m, n, k),
+        sums=sums,
+    )
+    matrices = _matrices(kernel, groups) if config.strategy == "library" and sums.is_floating_point else ()
+    if config.split > 1 or matrices:
+        figures = replace(_with_finish(figures, common), matrices=matrices)
+    elif config.strategy == "descriptors":
+        figures = _with_streams(kernel, bound, groups, layouts, figures)
+    return figures
+
+
+def _with_finish(figures: ProductLaunch, common: Mapping[str, Any]) -> ProductLaunch:
+    """The figures with those of the kernel that finishes sums from memory: small tiles, one row of 1,024 elements."""
+    batch, m, n, _ = figures.shape
+    block_n = 32
+    while block_n < min(n, 256):
+        block_n *= 2
+    block_m = 1024 // block_n if m > 1 else 1
+    own = {**common, "FORM": _FORMS["dot"], "BLOCK_M": block_m, "BLOCK_N": block_n, "PARTS": figures.config.split}
+    grid = batch * -(-m // block_m) * -(-n // block_n)
+    return replace(figures, finish={**own, "num_warps": 4}, finish_grid=(grid,))
+
+
+def _with_streams(
+    kernel: ProductKernel,
+    bound: Bound,
+    groups: Mapping[str, _Group],
+    layouts: Mapping[str, Any],
+    figures: ProductLaunch,
+) -> ProductLaunch:
+    """The figures with descriptors of the operands, or as they are where some operand has none."""
+    names = [access.tensor for access in kernel.walk.accesses]
+    operands = [*((name, "m", 0) for name in kernel.left), *((name, "n", 1) for name in kernel.right)]
+    streams: list[Stream] = []
+    for name, side, place in operands:
+        stream = _stream(groups, layouts[name], names.index(name), side, figures.config.tile[place], figures.config.tile[2])
+        if stream is None:
+            return figures
+        streams.append(stream)
+    if not streams or figures.shape[3] == 0:
+        return figures
+    programs = multiprocessors(bound.device)
+    constants = dict(figures.constants)
+    for unused in ("EVEN", "SPLIT"):
+        del constants[unused]
+    left, right = streams[: len(kernel.left)], streams[len(kernel.left) :]
+    if any(len({one.turned for one in side}) > 1 for side in (left, right)):
+        return figures
+    constants |= {"LEFT_TURNED": left[0].turned, "RIGHT_TURNED": right[0].turned}
+    constants |= {"BATCHED": len(streams[0].shape) == 3, "PROGRAMS": programs}
+    constants |= {"HALVES": 2 if figures.config.halves and figures.config.form == "dot" else 1}
+    grid = (min(programs, figures.grid[0]),)
+    alike = len(right) == 2 and right[0] == right[1] and len(left) == 1 and figures.config.form == "dot"
+    spans = alike and not right[0].turned and len(right[0].shape) == 2
+    return replace(figures, streams=tuple(streams), spans=spans, persistent=constants, programs=grid)
+
+
+def _stream(
+    groups: Mapping[str, _Group], tensor: Any, place: int, side: str, rows: int, depth: int
+) -> Stream | None:
+    """An operand for a descriptor, or None where its layout has none: in 16-byte strides, one of them 1."""
+    taken = (groups["batch"], groups[side], groups["k"])
+    if any(len(group.sizes) > 1 for group in taken):
+        return None
+    sizes = tuple(group.size for group in taken)
+    steps = tuple(group.strides[place][0] for group in taken)
+    turned = steps[2] != 1
+    order = (0, 2, 1) if turned else (0, 1, 2)
+    shape, strides, block = (tuple(own[at] for at in order) for own in (sizes, steps, (1, rows, depth)))
+    width = tensor.dtype.itemsize
+    if sizes[0] == 1:
+        shape, strides, block = shape[1:], strides[1:], block[1:]
+    if strides[-1] != 1 or block[-1] * width < 16 or max(block) > 256:
+        return None
+    if any(stride * width % 16 or stride <= 0 or stride * width >= 2**40 for stride in strides[:-1]):
+        return None
+    return Stream(shape, strides, block, turned)
+
+
+def _matrices(kernel: ProductKernel, groups: Mapping[str, _Group]) -> tuple[tuple[Any, ...], ...]:
+    """The operands as batches of matrices, `[m, k]` and `[n, k]`: sizes and strides; none where some are not one."""
+    names = [access.tensor for access in kernel.walk.accesses]
+    counts = {len(kernel.left), len(kernel.right)}
+    if not counts <= {1, kernel.products} or any(len(groups[name].sizes) > 1 for name in _GROUPS):
+        return ()
+    sides = []
+    for side, tensors in (("m", kernel.left), ("n", kernel.right)):
+        taken = [groups["batch"], groups[side], groups["k"]]
+        sizes = tuple(group.size for group in taken)
+        sides.append(
+            tuple((sizes, tuple(group.strides[names.index(one)][0] for group in taken)) for one in tensors)
+        )
+    return tuple(sides)
+
+
+@functools.cache
+def multiprocessors(device: torch.device) -> int:
+    """The programs of a persistent grid: one for each multiprocessor of a GPU."""
+    if device.type != "cuda" or not torch.cuda.is_available():
+        return 132
+    return torch.cuda.get_device_properties(device).multi_processor_count
+
+
+def _unit(group: _Group) -> int:
+    """In how many elements a group's sizes are passed: 16 where that divides them and some tensor is contiguous there."""
+    contiguous = any(own[0] == 1 for own in group.strides)
+    return _UNIT if contiguous and not any(size % _UNIT for size in group.sizes) else 1
+
+
+def _layout(groups: Mapping[str, _Group], place: int) -> int:
+    """A tensor's layout class: along which group it has stride 1, and whether its other strides are odd."""
+    along = next((name for name in _ALONG if groups[name].strides[place][0] == 1), None)
+    others = [
+        stride
+        for name in _GROUPS
+        for at, stride in enumerate(groups[name].strides[place])
+        if name != along or at > 0
+    ]
+    return (_ALONG[along] if along else 0) + (_ODD if any(stride % _UNIT for stride in others) else 0)
+
+
+def _needs_wide(groups: Mapping[str, _Group], tile: tuple[int, int, int]) -> bool:
+    """Whether 32 bits are too few for the offsets of some tensor, or for positions up to the end of the last tile."""
+    ends = [groups[name].size + block for name, block in zip(("m", "n", "k"), tile)]
+    count = len(groups["m"].strides)
+    last = (
+        sum(
+            (size - 1) * stride
+            for group in groups.values()
+            for size, stride in zip(group.sizes, group.strides[place])
+        )
+        for place in range(count)
+    )
+    return max(*ends, *last) > _LARGEST_INT32

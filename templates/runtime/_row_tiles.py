@@ -1,0 +1,141 @@
+"""Device functions of row kernels: where the elements of a tile lie in each tensor.
+
+The rows of a tile run over the dims that are kept (up to four after merging), its columns over those that are reduced
+(up to three). A tensor's layout is two digits: how it moves along the rows, then along the columns. 0 is not at all, 1
+with stride 1 along the innermost dim, 2 with any strides. The hundreds say in what its strides come: 0 in multiples of
+16 elements, 1 of 8, 2 of 4, 3 of 2, 4 of 1.
+"""
+
+import triton
+import triton.language as tl
+
+
+@triton.jit
+def row_coordinates(rows, n1, n2, n3, RANK: tl.constexpr, UNIT: tl.constexpr):
+    """The coordinates of rows in the kept dims, outermost first; `n1` to `n3` are inner sizes, in `UNIT` elements."""
+    i0 = rows
+    i1 = rows
+    i2 = rows
+    i3 = rows
+    if RANK > 1:
+        i3 = i0 % (n3 * UNIT)
+        i0 = i0 // (n3 * UNIT)
+    if RANK > 2:
+        i2 = i0 % (n2 * UNIT)
+        i0 = i0 // (n2 * UNIT)
+    if RANK > 3:
+        i1 = i0 % (n1 * UNIT)
+        i0 = i0 // (n1 * UNIT)
+    return i0, i1, i2, i3
+
+
+@triton.jit
+def col_coordinates(cols, m1, m2, RANK: tl.constexpr, UNIT: tl.constexpr):
+    """The coordinates of columns in the reduced dims, outermost first; `m1` and `m2` are inner sizes, in `UNIT`."""
+    j0 = cols
+    j1 = cols
+    j2 = cols
+    if RANK > 1:
+        j2 = j0 % (m2 * UNIT)
+        j0 = j0 // (m2 * UNIT)
+    if RANK > 2:
+        j1 = j0 % (m1 * UNIT)
+        j0 = j0 // (m1 * UNIT)
+    return j0, j1, j2
+
+
+@triton.jit
+def row_offsets(at, strides, LAYOUT: tl.constexpr, RANK: tl.constexpr):
+    """The rows' part of a tensor's offsets, `[ROWS, 1]`, in elements; 0 where it does not move along them."""
+    KIND: tl.constexpr = LAYOUT // 10 % 10
+    SCALE: tl.constexpr = 16 >> LAYOUT // 100
+    if KIND == 0:
+        return 0
+    else:
+        if KIND == 1 and RANK == 1:
+            result = at[0]
+        else:
+            result = at[0] * (strides[0] * SCALE)
+        if RANK > 1:
+            if KIND == 1:
+                result += at[3]
+            else:
+                result += at[3] * (strides[3] * SCALE)
+        if RANK > 2:
+            result += at[2] * (strides[2] * SCALE)
+        if RANK > 3:
+            result += at[1] * (strides[1] * SCALE)
+        return result
+
+
+@triton.jit
+def col_offsets(at, strides, LAYOUT: tl.constexpr, RANK: tl.constexpr):
+    """The columns' part of a tensor's offsets, `[1, COLUMNS]`, in elements; 0 where it does not move along them."""
+    KIND: tl.constexpr = LAYOUT % 10
+    SCALE: tl.constexpr = 16 >> LAYOUT // 100
+    if KIND == 0:
+        return 0
+    else:
+        if KIND == 1 and RANK == 1:
+            result = at[0]
+        else:
+            result = at[0] * (strides[0] * SCALE)
+        if RANK > 1:
+            if KIND == 1:
+                result += at[2]
+            else:
+                result += at[2] * (strides[2] * SCALE)
+        if RANK > 2:
+            result += at[1] * (strides[1] * SCALE)
+        return result
+
+
+@triton.jit
+def tile_mask(row_mask, col_mask, LAYOUT: tl.constexpr):
+    """Which of a tensor's offsets are inside the space, in the shape that the offsets have."""
+    if LAYOUT % 10 == 0:
+        return row_mask
+    elif LAYOUT // 10 % 10 == 0:
+        return col_mask
+    else:
+        return row_mask & col_mask
+
+
+@triton.jit
+def positions_at(first, COUNT: tl.constexpr, WIDE: tl.constexpr):
+    """`COUNT` positions from the first on, of 64 bits where `WIDE`."""
+    positions = first + tl.arange(0, COUNT)
+    if WIDE:
+        positions = positions.to(tl.int64)
+    return positions
+
+
+@triton.jit
+def below(positions, count, ALL: tl.constexpr):
+    """Which positions are below a count; `ALL` says that all are."""
+    if ALL:
+        return tl.full(positions.shape, True, tl.int1)
+    else:
+        return positions < count
+
+
+@triton.jit
+def block_at(number, SIZE: tl.constexpr, WIDE: tl.constexpr):
+    """The positions in one of consecutive blocks, of 64 bits where `WIDE`."""
+    if WIDE:
+        number = number.to(tl.int64)
+    return number * SIZE + tl.arange(0, SIZE)
+
+
+@triton.jit
+def pieces_of(pointer, rows, row_mask, splits, nothing, SPLITS: tl.constexpr):
+    """What the pieces of each row gave, in order, `[ROWS, SPLITS]`; `nothing` behind the last."""
+    pieces = tl.arange(0, SPLITS)[None, :]
+    return tl.load(pointer + rows * splits + pieces, mask=row_mask & (pieces < splits), other=nothing)
+
+
+@triton.jit
+def piece_counts(count, length, SPLITS: tl.constexpr):
+    """How many columns each piece of a row has, `[1, SPLITS]`: `length`, less in the last, none behind it."""
+    firsts = tl.arange(0, SPLITS)[None, :].to(tl.int64) * length
+    return tl.minimum(tl.maximum(count - firsts, 0), length)

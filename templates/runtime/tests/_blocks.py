@@ -1,0 +1,229 @@
+"""Blocks to force on kernels, by kind, and sizes at their edges.
+
+A config of a call is a tuple with one for each kernel of the op; None lets the kernel choose.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+import torch
+
+from .. import _runtime as rt
+from .._launching import Kernel, target_of
+from .._products import CLASSES, ProductConfig, ProductKernel
+from .._rows import RowConfigs, RowKernel, RowTile
+
+Types = Mapping[str, torch.dtype]
+Sizes = dict[str, int]
+
+SMALL = rt.Config(block=64, warps=4, tile=(2, 32), turned=(16, 16))
+"""Blocks so small that a tensor of a few hundred elements has several, the last ones partial."""
+
+LARGE = rt.Config(block=4096, warps=4, tile=(64, 64), turned=(64, 64))
+"""Blocks so large that a program or two cover tens of thousands of elements."""
+
+MIDDLE = rt.Config(block=256, warps=4, tile=(32, 32), turned=(32, 32))
+
+TURNED_THIN = rt.Config(block=16, warps=1, tile=(4, 16), turned=(32, 16))
+
+_ROWS = {
+    "small": (
+        RowTile("resident", 2, 16, 1),
+        RowTile("looped", 2, 16, 1),
+        RowTile("split", 2, 16, 1, splits=3),
+    ),
+    "middle": (
+        RowTile("looped", 16, 16, 4),
+        RowTile("resident", 16, 16, 4),
+        RowTile("split", 16, 16, 4, splits=2),
+    ),
+    "large": (RowTile("looped", 64, 64, 4),),
+}
+"""Tiles of row kernels: whole rows, rows in a loop, and rows in pieces."""
+
+_PERSISTENT = RowTile("resident", 1, 16, 1, programs=1)
+"""Programs that take one tile after another: more of them than a GPU has multiprocessors."""
+
+_SIDES = {"small": (16, 16, 32), "middle": (32, 32, 32), "large": (64, 64, 32)}
+"""Tiles of products: the least that matrix units take for all types, and larger ones."""
+
+_MOST_IN_INTERPRETER = 8
+"""Emitted configs of a kernel that the interpreter, in which many are the same, runs."""
+
+_LONGEST_IN_INTERPRETER = (5000, 300)
+"""Of rows under emitted configs in the interpreter, where the op has one kernel and where it has several."""
+
+
+# -- configs ---------------------------------------------------------------------------------------
+
+
+def kernels_of(case: Any) -> tuple[Any, ...]:
+    """The kernels of an op's first variant; those of the others are of the same kinds."""
+    return tuple(case.entry.variants[0].kernels)
+
+
+def has_elementwise(case: Any) -> bool:
+    return any(isinstance(kernel, Kernel) for kernel in kernels_of(case))
+
+
+def forced(case: Any, size: str, types: Types, number: int = 0) -> tuple[Any, ...]:
+    """Blocks of a size for every kernel of an op, other ones with each number."""
+    by_kernel = [_of_size(kernel, size, types) for kernel in case.entry.variant(types).kernels]
+    return tuple(choices[number % len(choices)] for choices in by_kernel)
+
+
+def everyday(case: Any) -> str:
+    """The size of blocks where their edges are not what is tested: programs of rows and products are slow to interpret."""
+    return "middle" if case.reductions else "small"
+
+
+def _of_size(kernel: Any, size: str, types: Types) -> tuple[Any, ...]:
+    if isinstance(kernel, Kernel):
+        return ({"small": SMALL, "middle": MIDDLE, "large": LARGE}[size],)
+    if isinstance(kernel, RowKernel):
+        return _ROWS[size]
+    return tuple(dict.fromkeys(_resized(one, size) for one in emitted(kernel, types)))
+
+
+def _resized(config: ProductConfig, size: str) -> ProductConfig:
+    """A config with a tile of another size, of the same form."""
+    m, n, k = _SIDES[size]
+    tile = (1 if config.form == "vector" else m, n, k if config.tile[2] > 1 else 1)
+    split = 3 if config.split > 1 else 1
+    return replace(config, tile=tile, warps=4, stages=2, group=2, split=split)
+
+
+def emitted(kernel: Any, types: Types) -> tuple[Any, ...]:
+    """The configs of a kernel, each once; on a GPU those of products for its own target alone."""
+    if isinstance(kernel, Kernel):
+        tables = kernel.configs.values()
+        return tuple(dict.fromkeys(one for table in tables for one in table.values()))
+    if isinstance(kernel, RowKernel):
+        tables = [table for by_width in kernel.configs.values() for table in by_width.values()]
+        return tuple(dict.fromkeys(_as_tile(table, band) for table in tables for band in _bands(table)))
+    own = CLASSES[types.get(kernel.multiplied) or rt.DTYPES[kernel.multiplied]]
+    tables = kernel.configs.values()
+    if torch.cuda.is_available():
+        target = target_of(torch.device("cuda", torch.cuda.current_device()))
+        tables = [kernel.configs[target]] if target in kernel.configs else tables
+    return tuple(dict.fromkeys(band.config for table in tables for band in table[own]))
+
+
+def _bands(table: RowConfigs) -> tuple[Any, ...]:
+    return (*table.along, table.across)
+
+
+def _as_tile(table: RowConfigs, band: Any) -> RowTile:
+    """The tile of a band for rows of its greatest length, or for rows in a loop."""
+    columns = band.columns or band.longest or band.elements
+    rows = band.rows or max(band.elements // columns, 1)
+    strategy = "resident" if band.longest and columns >= band.longest else "looped"
+    return RowTile(strategy, rows, columns, band.warps, band.programs, band.stages)
+
+
+def configs_to_run(kernel: Any, types: Types) -> tuple[Any, ...]:
+    """The emitted configs that are run: in the interpreter without those that differ in what it does not know."""
+    found = emitted(kernel, types)
+    if not rt.INTERPRETED or isinstance(kernel, Kernel):
+        return found
+    alike = {_in_interpreter(one): one for one in found}
+    chosen = tuple(alike.values())
+    step = -(-len(chosen) // _MOST_IN_INTERPRETER)
+    return chosen[::step]
+
+
+def _in_interpreter(config: Any) -> Any:
+    if isinstance(config, RowTile):
+        return replace(config, warps=1, stages=1)
+    return replace(config, warps=1, stages=1, precision="ieee")
+
+
+def drawn(case: Any, types: Types) -> list[tuple[Any, ...] | None]:
+    """What a drawn call may force on all kernels."""
+    found: list[tuple[Any, ...] | None] = [None]
+    found += [forced(case, everyday(case), types, number) for number in range(3)]
+    thin = tuple(
+        TURNED_THIN if isinstance(kernel, Kernel) else own
+        for kernel, own in zip(kernels_of(case), forced(case, "small", types))
+    )
+    chosen = [configs_to_run(kernel, types) for kernel in case.entry.variant(types).kernels]
+    longest = max(len(configs) for configs in chosen)
+    found += [tuple(own[at % len(own)] for own in chosen) for at in range(longest)]
+    return list(dict.fromkeys([*found, thin]))
+
+
+# -- sizes at their edges --------------------------------------------------------------------------
+
+
+def edges(case: Any, types: Types) -> Iterator[tuple[Sizes, tuple[int, ...], tuple[Any, ...]]]:
+    """Sizes and leading sizes at the edges of small blocks of each kernel, with the configs that have them."""
+    kernels = case.entry.variant(types).kernels
+    is_slow = rt.INTERPRETED and len(kernels) > 1
+    for place, kernel in enumerate(kernels):
+        if isinstance(kernel, Kernel):
+            continue
+        others = forced(case, "middle", types)
+        for number, config in enumerate(_of_size(kernel, "small", types)):
+            found = list(_at_edges(kernel, config))
+            for sizes, leading in found[number % 2 :: 2] if is_slow else found:
+                yield sizes, leading, (*others[:place], config, *others[place + 1 :])
+        if isinstance(kernel, RowKernel) and not is_slow:
+            sizes, leading = _sized(((kernel.walk.kept, 135), (kernel.walk.reduced, 5)))
+            yield sizes, leading, (*others[:place], _PERSISTENT, *others[place + 1 :])
+
+
+def beyond(case: Any, kernel: Any, config: Any) -> Iterator[tuple[Sizes, tuple[int, ...]]]:
+    """Sizes one element beyond the blocks of a config, as far as the interpreter comes in good time."""
+    if isinstance(kernel, RowKernel):
+        rows, columns = config.rows, config.columns
+        longest = columns - 1 if config.strategy == "resident" else columns + 1
+        if rt.INTERPRETED:
+            longest = min(longest, _LONGEST_IN_INTERPRETER[len(kernels_of(case)) > 1])
+        yield _sized(((kernel.walk.kept, min(rows, 64) + 1), (kernel.walk.reduced, longest)))
+    else:
+        m, n, k = config.tile
+        walk = kernel.walk
+        deep = k * config.split + 1
+        yield _sized(((walk.batch, 2), (walk.m, m + 1), (walk.n, n + 1), (walk.k, deep)))
+
+
+def _at_edges(kernel: Any, config: Any) -> Iterator[tuple[Sizes, tuple[int, ...]]]:
+    walk = kernel.walk
+    if isinstance(kernel, RowKernel):
+        rows, columns = config.rows, config.columns
+        lengths = (1, columns - 1, columns, columns + 1, 3 * columns + 2, 0)
+        counts = itertools.cycle((1, rows, rows + 1, 2 * rows + 1))
+        for length in (*lengths, 7 * columns + 1):
+            yield _sized(((walk.kept, next(counts)), (walk.reduced, length)))
+        return
+    m, n, k = config.tile
+    deep = k * config.split
+    for batch, rows, columns, depth in (
+        (1, 1, 1, 1),
+        (2, m + 1, n - 1, deep),
+        (1, m, n + 1, deep + 1),
+        (3, 2 * m + 1, n, max(deep - 1, 1)),
+        (1, max(m - 1, 1), 2 * n, 2 * deep + 3),
+        (2, 3 * m, 2 * n + 1, 1),
+        (1, m, n, 0),
+    ):
+        yield _sized(((walk.batch, batch), (walk.m, rows), (walk.n, columns), (walk.k, depth)))
+
+
+def _sized(groups: Sequence[tuple[Sequence[str], int]]) -> tuple[Sizes, tuple[int, ...]]:
+    """Sizes of the dims in each group: all of it in the last, one in the others; a lone `...` has two dims."""
+    sizes: Sizes = {}
+    leading: tuple[int, ...] = ()
+    for dims, size in groups:
+        for at, text in enumerate(dims):
+            own = size if at == len(dims) - 1 else 1
+            if text == "...":
+                leading = (own,)
+            else:
+                one = rt.dim(text)
+                sizes[one.name] = max(sizes.get(one.name, 0), own * one.over // one.times)
+    return sizes, leading

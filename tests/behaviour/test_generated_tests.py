@@ -1,0 +1,57 @@
+"""The generated tests of ops that are not shipped: what these have in their signatures, the tests can make calls of."""
+
+import importlib
+from pathlib import Path
+
+import pytest
+import torch
+
+from tests.behaviour.building import build_package
+
+COARSE = """
+op f(x: f32[..., K], s: f32[..., K / 8]) -> (y: f16[..., K], z: f32[..., K / 4]) {
+  y = x * s
+  z = s + 1
+}
+"""
+COARSE_FIRST = """
+op f(x: f32[K / 2, M], s: f32[K]) -> (z: f32[M, K / 2], y: f32[K, M]) {
+  z = x * 2
+  y = x * s
+}
+"""
+INTEGERS_TO_FLOATS = """
+op f(ids: i64[...], table: u4[V, D], n: i32[...], b: bool[D]) -> (y: f32[..., D], z: f16[...], w: f64[D]) {
+  y = table[V: ids]
+  z = n + 1
+  w = b
+}
+"""
+FIXED = """
+op f(x: f32[..., 3], g: f16[K]) -> (y: f32[..., 3, K, 2], z: f32[..., 3], w: f16[5, K]) {
+  y = x * g
+  z = x + 1
+  w = g * 2
+}
+"""
+FIXED_AT_END = "op f(x: f32[...]) -> y: f32[..., 3] { y = x * 2 }"
+SPECS = {
+    "coarse": COARSE,
+    "coarse_first": COARSE_FIRST,
+    "integers_to_floats": INTEGERS_TO_FLOATS,
+    "fixed": FIXED,
+    "fixed_at_end": FIXED_AT_END,
+}
+
+
+@pytest.mark.parametrize("name", SPECS)
+def test_generated_tests_pass(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("OPGEN_EXAMPLES", "10")
+    package = build_package(SPECS[name], tmp_path).__name__
+    if not torch.cuda.is_available():
+        importlib.import_module(f"{package}.tests._interpreter").install()
+    tests = vars(importlib.import_module(f"{package}.tests.test_f"))
+    checks = [check for key, check in tests.items() if key.startswith("test_")]
+    assert len(checks) >= 9
+    for check in checks:
+        check()

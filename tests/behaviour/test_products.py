@@ -1,0 +1,273 @@
+"""Matrix products against f64: sizes at the edges of tiles, layouts, every form and strategy, on results full of NaN."""
+
+from __future__ import annotations
+
+import itertools
+import os
+import random
+from collections.abc import Iterator
+from types import ModuleType
+from typing import Any
+
+import pytest
+import torch
+import torch.nn.functional as F  # noqa: N812 - its usual name
+from torch import Tensor
+
+from tests.behaviour.building import build_package
+from tests.behaviour.closeness import assert_close
+
+SPECS = """
+op linear(x: T[..., K], w: T[N, K], b: T[N] = 0) -> y: T[..., N] { y = silu(x @ w + b) }
+op plain(x: T[..., K], w: T[K, N]) -> y: T[..., N] { y = x @ w }
+op gated(x: T[..., K], wg: T[N, K], wu: T[N, K]) -> y: T[..., N] { y = silu(x @ wg) * (x @ wu) }
+op batched(q: T[..., M, K], k: T[..., N, K]) -> s: T[..., M, N] { s = where(index[N] <= index[M], q @ k, -inf) }
+op vector(w: T[N, K], x: T[K]) -> y: T[N] { y = w @ x }
+op dot(a: T[K], b: T[K]) -> y: T[] { y = a @ b }
+op outer(a: T[M, K], b: T[N, K]) -> (y: T[M, N], t: f32[N, M]) { y = a @ b  t = y * 2.0 }
+op prologue(x: T[M, K], s: T[K], w: T[N, K]) -> y: T[M, N] { y = cast(exp(x * s), T) @ w }
+op heads(x: T[..., K], w: T[H, D, K]) -> y: T[..., H, D] { y = x @ w }
+"""
+SIZES = (0, 1, 2, 7, 15, 16, 17, 33, 64, 65, 130)
+SEED = 20261129
+#: How many triples of sizes are tried; all are 1331.
+COUNT = int(os.environ.get("OPGEN_PRODUCT_SIZES", "16"))
+#: The tile, and what else a config says: every form and strategy, smaller than the sizes.
+CONFIGS: tuple[tuple[tuple[int, int, int], dict[str, Any]], ...] = (
+    ((16, 16, 16), {}),
+    ((32, 16, 32), {"group": 2}),
+    ((16, 32, 16), {"form": "swapped"}),
+    ((16, 32, 16), {"split": 3}),
+    ((16, 16, 32), {"form": "swapped", "split": 2}),
+    ((1, 16, 32), {"form": "vector"}),
+    ((1, 4, 64), {"form": "vector", "split": 2}),
+    ((16, 16, 1), {"form": "outer"}),
+    ((16, 16, 16), {"strategy": "descriptors"}),
+    ((16, 32, 32), {"strategy": "descriptors", "halves": True}),
+    ((16, 32, 16), {"strategy": "descriptors", "form": "swapped"}),
+    ((16, 16, 16), {"strategy": "library"}),
+)
+DTYPES = (torch.float16, torch.bfloat16, torch.float32)
+
+
+@pytest.fixture(scope="module")
+def ops(tmp_path_factory: pytest.TempPathFactory) -> ModuleType:
+    return build_package(SPECS, tmp_path_factory.mktemp("products"))
+
+
+def module(ops: ModuleType, name: str) -> ModuleType:
+    return __import__(f"{ops.__name__}.{name}", fromlist=["_ENTRY"])
+
+
+def configs(of: ModuleType) -> Iterator[Any]:
+    """No config, which takes that of the table, and each of `CONFIGS`."""
+    yield None
+    for tile, further in CONFIGS:
+        yield of.rt.ProductConfig(tile, warps=4, stages=2, **further)
+
+
+def randn(*shape: int, dtype: torch.dtype, device: torch.device) -> Tensor:
+    return torch.randn(shape).to(device, dtype)
+
+
+def run(of: ModuleType, config: Any, shapes: list[tuple[tuple[int, ...], torch.dtype]], **tensors: Tensor) -> Any:
+    """The op's results, written over NaN."""
+    device = next(iter(tensors.values())).device
+    out = tuple(torch.full(shape, torch.nan, dtype=dtype, device=device) for shape, dtype in shapes)
+    of._ENTRY.run(tensors, out=out if len(out) > 1 else out[0], config=config)
+    return out if len(out) > 1 else out[0]
+
+
+def check(got: Tensor, want: Tensor, depth: int, magnitude: Tensor | None = None) -> None:
+    """Sums of `depth` products in f32, each term of a size near `magnitude`."""
+    scale = want.abs() + 1 if magnitude is None else magnitude + 1
+    assert_close(got, want, ulps=8.0 + depth, magnitude=scale)
+
+
+def triples() -> list[tuple[int, int, int]]:
+    drawn = list(itertools.product(SIZES, repeat=3))
+    random.Random(SEED).shuffle(drawn)
+    return drawn
+
+
+@pytest.mark.parametrize("size", triples()[:COUNT], ids=str)
+def test_sizes_at_the_edges_of_tiles(size: tuple[int, int, int], ops: ModuleType, device: torch.device) -> None:
+    """Each size with the table's own config, and with one of the others in turn."""
+    (m, n, k), number = size, triples().index(size)
+    of, dtype = module(ops, "linear"), DTYPES[number % 3]
+    x, w, b = (randn(*shape, dtype=dtype, device=device) for shape in ((m, k), (n, k), (n,)))
+    want = F.silu(F.linear(x.double(), w.double(), b.double()))
+    magnitude = x.double().abs() @ w.double().abs().T + b.double().abs()
+    for config in (None, list(configs(of))[1 + number % len(CONFIGS)]):
+        check(run(of, config, [((m, n), dtype)], x=x, w=w, b=b), want, k, magnitude)
+
+
+@pytest.mark.parametrize("number", range(len(CONFIGS) + 1))
+def test_every_config_at_uneven_sizes(number: int, ops: ModuleType, device: torch.device) -> None:
+    of = module(ops, "linear")
+    config, dtype = list(configs(of))[number], DTYPES[number % 3]
+    for m, n, k in ((17, 33, 40), (32, 64, 48), (1, 35, 33)):
+        x, w = randn(m, k, dtype=dtype, device=device), randn(n, k, dtype=dtype, device=device)
+        want = F.silu(x.double() @ w.double().T)
+        check(run(of, config, [((m, n), dtype)], x=x, w=w, b=None), want, k, x.double().abs() @ w.double().abs().T)  # type: ignore[arg-type]
+
+
+def views(dtype: torch.dtype, device: torch.device) -> Iterator[tuple[str, Tensor, Tensor]]:
+    """Operands [18, 40] and [36, 40] in one layout after another."""
+    x, w = randn(18, 40, dtype=dtype, device=device), randn(36, 40, dtype=dtype, device=device)
+    yield "contiguous", x, w
+    yield "transposed", x.t().contiguous().t(), w.t().contiguous().t()
+    yield "stepped", randn(36, 83, dtype=dtype, device=device)[::2, 1:80:2], w
+    yield "sliced", randn(20, 48, dtype=dtype, device=device)[1:19, 8:48], w[:, :40]
+    yield "expanded rows", x[:1].expand(18, 40), w
+    yield "expanded columns", x, w[:, :1].expand(36, 40)
+    yield "offset", randn(18 * 40 + 3, dtype=dtype, device=device)[3:].view(18, 40), w
+
+
+@pytest.mark.parametrize("number", range(len(CONFIGS) + 1))
+def test_layouts(number: int, ops: ModuleType, device: torch.device) -> None:
+    of = module(ops, "linear")
+    config, dtype = list(configs(of))[number], DTYPES[(number + 1) % 3]
+    for _, x, w in views(dtype, device):
+        want = F.silu(x.double() @ w.double().T)
+        check(run(of, config, [((18, 36), dtype)], x=x, w=w, b=None), want, 40, x.double().abs() @ w.double().abs().T)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("number", range(len(CONFIGS) + 1))
+def test_gated_products_share_their_tile(number: int, ops: ModuleType, device: torch.device) -> None:
+    """The two weights in either order in memory: one descriptor spans both."""
+    of = module(ops, "gated")
+    config = list(configs(of))[number]
+    memory = randn(3 * 40 * 32, dtype=torch.float16, device=device)
+    low, high = memory[: 40 * 32].view(40, 32), memory[2 * 40 * 32 :].view(40, 32)
+    x = randn(18, 32, dtype=torch.float16, device=device)
+    for gate, up in ((low, high), (high, low)):
+        a, b = x.double() @ gate.double().T, x.double() @ up.double().T
+        got = run(of, config, [((18, 40), torch.float16)], x=x, wg=gate, wu=up)
+        check(got, F.silu(a) * b, 64, (1 + a.abs() + 32) * (1 + b.abs() + 32))
+
+
+@pytest.mark.parametrize("number", range(len(CONFIGS) + 1))
+def test_batches_are_masked_and_broadcast(number: int, ops: ModuleType, device: torch.device) -> None:
+    of = module(ops, "batched")
+    config = list(configs(of))[number]
+    q, k = (randn(*shape, dtype=torch.float16, device=device) for shape in ((2, 3, 19, 24), (3, 21, 24)))
+    sums = q.double() @ k.double().transpose(-1, -2)
+    allowed = torch.arange(21, device=device) <= torch.arange(19, device=device)[:, None]
+    want = torch.where(allowed, sums, -torch.inf)
+    check(run(of, config, [((2, 3, 19, 21), torch.float16)], q=q, k=k), want, 24, sums.abs() + 24)
+
+
+def test_leading_dims_in_any_order(ops: ModuleType, device: torch.device) -> None:
+    """Three leading dims that do not merge, and four, which are read from copies."""
+    of = module(ops, "linear")
+    w = randn(20, 24, dtype=torch.float32, device=device)
+    for x in (
+        randn(3, 2, 5, 24, dtype=torch.float32, device=device).permute(1, 2, 0, 3),
+        randn(2, 3, 2, 2, 2, 24, dtype=torch.float32, device=device).permute(3, 1, 4, 0, 2, 5)[..., ::2, :, :],
+        randn(24, dtype=torch.float32, device=device),
+    ):
+        check(of.linear(x, w), F.silu(x.double() @ w.double().T), 24, torch.tensor(64.0))
+
+
+def test_vectors_and_heads(ops: ModuleType, device: torch.device) -> None:
+    w, v = randn(35, 70, dtype=torch.float32, device=device), randn(70, dtype=torch.float32, device=device)
+    check(ops.vector(w, v), w.double() @ v.double(), 70, torch.tensor(70.0))
+    check(ops.dot(v, w[0]), v.double() @ w[0].double(), 70, torch.tensor(70.0))
+    x, by_head = randn(2, 5, 24, dtype=torch.float16, device=device), randn(3, 7, 24, dtype=torch.float16, device=device)
+    want = torch.einsum("abk,hdk->abhd", x.double(), by_head.double())
+    check(ops.heads(x, by_head), want, 24, torch.tensor(24.0))
+
+
+def test_several_results_of_other_layouts(ops: ModuleType, device: torch.device) -> None:
+    a, b = randn(18, 40, dtype=torch.float16, device=device), randn(33, 40, dtype=torch.float16, device=device)
+    y, t = ops.outer(a, b)
+    want = a.double() @ b.double().T
+    check(y, want, 40, want.abs() + 40)
+    check(t, 2 * want.T, 40, 2 * want.T.abs() + 80)
+
+
+def test_prologue_is_masked_along_the_sum(ops: ModuleType, device: torch.device) -> None:
+    """exp(0) is not zero: what lies behind the end of the sum must not count."""
+    x, s, w = (randn(*shape, dtype=torch.float32, device=device) for shape in ((18, 37), (37,), (20, 37)))
+    left = torch.exp(x.double() * s.double())
+    check(ops.prologue(x, s, w), left @ w.double().T, 37, left @ w.double().abs().T)
+
+
+def test_sum_over_nothing_gives_the_epilogue_of_zeros(ops: ModuleType, device: torch.device) -> None:
+    x, w = torch.empty(3, 0, device=device), torch.empty(4, 0, device=device)
+    b = torch.tensor([1.0, -2.0, 0.0, 4.0], device=device)
+    assert torch.allclose(ops.linear(x, w, b), F.silu(b).expand(3, 4))
+    assert torch.equal(ops.plain(x, w.t()), torch.zeros(3, 4, device=device))
+    assert ops.linear(torch.empty(0, 5, device=device), torch.ones(4, 5, device=device)).shape == (0, 4)
+
+
+def test_f32_is_multiplied_in_full(ops: ModuleType, device: torch.device) -> None:
+    """Products that tf32 would round: 1 + 2^-20 keeps its last bit."""
+    x = torch.full((16, 16), 1 + 2.0**-20, device=device)
+    w = torch.eye(16, device=device)
+    assert torch.equal(ops.plain(x, w), x)
+
+
+def test_no_value_stands_outside_what_is_read(ops: ModuleType, device: torch.device) -> None:
+    """NaN behind the last valid k, m and n of each operand's memory."""
+    of = module(ops, "plain")
+    for config in configs(of):
+        x = torch.full((40, 64), torch.nan, device=device)
+        w = torch.full((64, 64), torch.nan, device=device)
+        x[:18, :37], w[:37, :33] = randn(18, 37, dtype=torch.float32, device=device), randn(37, 33, dtype=torch.float32, device=device)
+        got = run(of, config, [((18, 33), torch.float32)], x=x[:18, :37], w=w[:37, :33])
+        check(got, x[:18, :37].double() @ w[:37, :33].double(), 37, torch.tensor(64.0))
+
+
+def test_splits_give_the_same_bits_twice(ops: ModuleType, device: torch.device) -> None:
+    of = module(ops, "linear")
+    x, w = randn(17, 130, dtype=torch.float32, device=device), randn(33, 130, dtype=torch.float32, device=device)
+    config = of.rt.ProductConfig((16, 32, 16), warps=4, stages=2, split=4)
+    first, second = (of._ENTRY.run({"x": x, "w": w, "b": None}, config=config) for _ in range(2))
+    assert torch.equal(first, second)
+
+
+def test_a_band_serves_every_size_in_it_with_one_kernel(ops: ModuleType) -> None:
+    """Calls of other sizes in a band differ in numbers alone that compile nothing."""
+    of = module(ops, "linear")
+    kernel = of._ENTRY.variants[0].kernels[0]
+    seen: set[str] = set()
+    for m in range(1025, 1225):
+        x, w = (torch.empty(shape, dtype=torch.float16, device="meta") for shape in ((m, 512), (4096, 512)))
+        tensors = {"x": x, "w": w, "b": None}
+        bound = of.rt.bind(of._OPERATOR, (x, w, None), {})
+        layouts = {**tensors, "y": torch.empty((m, 4096), dtype=torch.float16, device="meta")}
+        figures = kernel.prepare(bound, layouts, None)
+        seen.add(repr((figures.constants, figures.layouts, sorted(figures.persistent.items()))))
+    assert len(seen) == 1
+
+
+def test_more_than_32_bits(ops: ModuleType) -> None:
+    """Tensors whose strides reach past 2^31 are addressed with 64 bits, others with 32."""
+    of = module(ops, "linear")
+    kernel = of._ENTRY.variants[0].kernels[0]
+
+    def wide(rows: int, stride: int) -> bool:
+        x = torch.empty_strided((rows, 64), (stride, 1), dtype=torch.float16, device="meta")
+        w = torch.empty((32, 64), dtype=torch.float16, device="meta")
+        bound = of.rt.bind(of._OPERATOR, (x, w, None), {})
+        layouts = {"x": x, "w": w, "b": None, "y": torch.empty((rows, 32), dtype=torch.float16, device="meta")}
+        return bool(kernel.prepare(bound, layouts, None).constants["WIDE"])
+
+    assert not wide(2**15, 2**15)
+    assert wide(2**15, 2**17)
+    assert wide(2**27, 64)
+
+
+def test_a_wide_stride_is_read_where_it_is(ops: ModuleType, device: torch.device) -> None:
+    """The last row lies 2^31 elements behind the first."""
+    storage = torch.empty(0, dtype=torch.float16, device=device).untyped_storage()
+    try:
+        storage.resize_(2 * (2**31 + 64))
+    except RuntimeError:
+        pytest.skip("no room for 4 GiB of untouched memory")
+    x = torch.empty(0, dtype=torch.float16, device=device).set_(storage, 0, (2, 32), (2**31 + 16, 1))
+    x.copy_(randn(2, 32, dtype=torch.float16, device=device))
+    w = randn(16, 32, dtype=torch.float16, device=device)
+    check(ops.linear(x, w), F.silu(x.double() @ w.double().T), 32, torch.tensor(32.0))
