@@ -46,7 +46,15 @@ from opgen.targets import TARGETS
 
 BF16, F16, F32 = torch.bfloat16, torch.float16, torch.float32
 SEED = 20261129
-OPS = ("linear_silu", "linear_bias", "linear_residual", "swiglu", "scores_causal", "linear_int8", "batched_linear")
+OPS = (
+    "linear_silu",
+    "linear_bias",
+    "linear_residual",
+    "swiglu",
+    "scores_causal",
+    "linear_int8",
+    "batched_linear",
+)
 WORKERS = 14
 
 
@@ -73,7 +81,11 @@ def randn(*shape: int, dtype: torch.dtype) -> torch.Tensor:
 
 
 def silu_arguments(m: int, n: int, k: int, dtype: torch.dtype) -> dict[str, torch.Tensor]:
-    return {"x": randn(m, k, dtype=dtype), "w": randn(n, k, dtype=dtype) / math.sqrt(k), "b": randn(n, dtype=dtype)}
+    return {
+        "x": randn(m, k, dtype=dtype),
+        "w": randn(n, k, dtype=dtype) / math.sqrt(k),
+        "b": randn(n, dtype=dtype),
+    }
 
 
 def exact_silu(x: torch.Tensor, w: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
@@ -138,7 +150,11 @@ def check_others(job: tuple[str, str, str]) -> list[str]:
             gate, up = (memory[at * 520 * 264 :][: 520 * 264].view(520, 264) for at in order)
             x = randn(300, 264, dtype=BF16)
             want = F.silu(x.double() @ gate.double().T) * (x.double() @ up.double().T)
-            for one in (None, config((128, 128, 64), 8, 3, 16, strategy="descriptors"), config((64, 64, 64), 4, 3)):
+            for one in (
+                None,
+                config((128, 128, 64), 8, 3, 16, strategy="descriptors"),
+                config((64, 64, 64), 4, 3),
+            ):
                 found.append((f"swiglu {order}", {"x": x, "w_gate": gate, "w_up": up}, want, one))
     elif op == "batched_linear":
         x, w, b = randn(3, 70, 72, dtype=BF16), randn(3, 72, 136, dtype=BF16), randn(3, 136, dtype=BF16)
@@ -150,7 +166,10 @@ def check_others(job: tuple[str, str, str]) -> list[str]:
         ):
             found.append(("batched", {"x": x, "w": w, "b": b}, want, one))
     else:
-        x8, w8 = (torch.randint(-128, 128, shape, dtype=torch.int8, device="cuda") for shape in ((100, 256), (144, 256)))
+        x8, w8 = (
+            torch.randint(-128, 128, shape, dtype=torch.int8, device="cuda")
+            for shape in ((100, 256), (144, 256))
+        )
         scales = torch.rand(100, device="cuda") / 100, torch.rand(144, device="cuda") / 10
         b = randn(144, dtype=F16)
         want = (x8.double() @ w8.double().T) * scales[0].double()[:, None] * scales[1].double() + b.double()
@@ -187,7 +206,9 @@ def drawn_sizes(count: int) -> list[tuple[int, int, int]]:
     drawn = random.Random(SEED)
     rows = (1, 4, 16, 48, 64, 100, 128, 200, 256, 512, 777, 1024, 2048, 4096, 8192)
     wide = (1024, 2048, 3072, 4096, 5120, 8192, 11008, 14336)
-    return [(drawn.choice(rows), drawn.choice(wide), drawn.choice((1024, 2048, 4096, 8192))) for _ in range(count)]
+    return [
+        (drawn.choice(rows), drawn.choice(wide), drawn.choice((1024, 2048, 4096, 8192))) for _ in range(count)
+    ]
 
 
 def runtime_config(module: ModuleType, one: Any) -> Any:
@@ -207,7 +228,9 @@ def _compile(job: tuple[str, str, list[Any], tuple[int, int, int]]) -> None:
             print("compile", one, type(failure).__name__, str(failure)[:150])
 
 
-def search(folder: str, package: str, sizes: Sequence[tuple[int, int, int]], best: int, seconds: float) -> list[dict[str, Any]]:
+def search(
+    folder: str, package: str, sizes: Sequence[tuple[int, int, int]], best: int, seconds: float
+) -> list[dict[str, Any]]:
     """The first pick's time over the best one's of a search, by size."""
     silu = importlib.import_module(f"{package}.linear_silu")
     target = TARGETS[silu.rt.target_of(torch.device("cuda"))]
@@ -242,11 +265,23 @@ def search(folder: str, package: str, sizes: Sequence[tuple[int, int, int]], bes
         timed.sort(key=lambda item: item[0])
         bare = measured(lambda: F.linear(arguments["x"], arguments["w"]))
         eager = measured(lambda: F.silu(F.linear(arguments["x"], arguments["w"], arguments["b"])))
-        rows.append({
-            "size": size, "first": first, "best": timed[0][0], "bare": bare, "eager": eager,
-            "top": [(round(t, 1), round(microseconds(one, Shape(*size), work, target), 1), asdict(one.config)) for t, one in timed[:6]],
-            "all": [(round(t, 2), round(microseconds(one, Shape(*size), work, target), 2), asdict(one.config)) for t, one in timed],
-        })
+        rows.append(
+            {
+                "size": size,
+                "first": first,
+                "best": timed[0][0],
+                "bare": bare,
+                "eager": eager,
+                "top": [
+                    (round(t, 1), round(microseconds(one, Shape(*size), work, target), 1), asdict(one.config))
+                    for t, one in timed[:6]
+                ],
+                "all": [
+                    (round(t, 2), round(microseconds(one, Shape(*size), work, target), 2), asdict(one.config))
+                    for t, one in timed
+                ],
+            }
+        )
     return rows
 
 
@@ -265,7 +300,9 @@ def measured(run: Callable[[], Any]) -> float:
     return 1e3 * float(do_bench(run, warmup=4, rep=12, return_mode="median"))
 
 
-def _candidates(fitting: Sequence[Prepared], size: tuple[int, int, int], work: Work, target: Any, best: int) -> list[Prepared]:
+def _candidates(
+    fitting: Sequence[Prepared], size: tuple[int, int, int], work: Work, target: Any, best: int
+) -> list[Prepared]:
     """The best by prediction, and of the others the best of each form, strategy and tile."""
     ordered = sorted(fitting, key=lambda one: microseconds(one, Shape(*size), work, target))
     leaders: dict[Any, Prepared] = {}
@@ -274,7 +311,7 @@ def _candidates(fitting: Sequence[Prepared], size: tuple[int, int, int], work: W
         key = (one.config.form, one.config.strategy, one.config.tile, one.config.split > 1)
         if microseconds(one, Shape(*size), work, target) < limit:
             leaders.setdefault(key, one)
-    extra = list(leaders.values())[: best]
+    extra = list(leaders.values())[:best]
     return list({repr(one.config): one for one in (*ordered[:best], *extra)}.values())
 
 
@@ -291,7 +328,9 @@ class Row:
     times: dict[str, float]
 
 
-def contenders(package: str, op: str, size: tuple[int, int, int], dtype: torch.dtype, autotune: bool) -> dict[str, Callable[[], Any]]:
+def contenders(
+    package: str, op: str, size: tuple[int, int, int], dtype: torch.dtype, autotune: bool
+) -> dict[str, Callable[[], Any]]:
     m, n, k = size
     module = importlib.import_module(f"{package}.{op}")
     x = randn(m, k, dtype=dtype)
@@ -337,14 +376,16 @@ def contenders(package: str, op: str, size: tuple[int, int, int], dtype: torch.d
 
 
 CASES = (
-    ("linear_silu", (2048, 16384, 4096), BF16), ("linear_silu", (8192, 8192, 8192), BF16),
-    ("linear_silu", (4096, 4096, 4096), BF16), ("linear_silu", (1024, 4096, 4096), BF16),
-    ("linear_silu", (512, 14336, 4096), BF16), ("linear_silu", (256, 14336, 4096), BF16),
-    ("linear_silu", (64, 14336, 4096), BF16), ("linear_silu", (16, 14336, 4096), BF16),
-    ("linear_silu", (16, 4096, 4096), BF16), ("linear_silu", (1, 14336, 4096), BF16),
-    ("linear_residual", (1, 4096, 14336), BF16), ("linear_residual", (4096, 4096, 14336), BF16),
-    ("swiglu", (4096, 14336, 4096), BF16), ("swiglu", (1024, 14336, 4096), BF16), ("swiglu", (16, 14336, 4096), BF16),
-    ("linear_bias", (2048, 4096, 4096), F32), ("linear_bias", (16, 4096, 4096), F32), ("linear_bias", (2048, 4096, 4096), F16),
+    ("linear_silu", (1, 14336, 4096), BF16), ("linear_residual", (1, 4096, 14336), BF16),
+    ("linear_silu", (16, 4096, 4096), BF16), ("linear_silu", (16, 14336, 4096), BF16),
+    ("swiglu", (16, 14336, 4096), BF16), ("linear_silu", (64, 14336, 4096), BF16),
+    ("linear_silu", (256, 14336, 4096), BF16), ("linear_silu", (512, 14336, 4096), BF16),
+    ("swiglu", (1024, 14336, 4096), BF16), ("linear_silu", (1024, 4096, 4096), BF16),
+    ("linear_silu", (2048, 11008, 1024), BF16), ("linear_silu", (4096, 4096, 4096), BF16),
+    ("linear_silu", (2048, 16384, 4096), BF16), ("swiglu", (4096, 14336, 4096), BF16),
+    ("linear_residual", (4096, 4096, 14336), BF16), ("linear_silu", (8192, 8192, 8192), BF16),
+    ("linear_bias", (16, 4096, 4096), F32), ("linear_bias", (2048, 4096, 4096), F16),
+    ("linear_bias", (2048, 4096, 4096), F32),
 )  # fmt: skip
 
 
@@ -360,7 +401,14 @@ def compare(package: str, seconds: float, autotune: bool) -> list[Row]:
         for _ in range(5):
             for name, run in found.items():
                 samples[name].append(measured(run))
-        rows.append(Row(op, size, str(dtype).removeprefix("torch."), {name: statistics.median(own) for name, own in samples.items()}))
+        rows.append(
+            Row(
+                op,
+                size,
+                str(dtype).removeprefix("torch."),
+                {name: statistics.median(own) for name, own in samples.items()},
+            )
+        )
         torch._dynamo.reset()
     return rows
 
@@ -368,14 +416,21 @@ def compare(package: str, seconds: float, autotune: bool) -> list[Row]:
 def text(rows: Sequence[Row]) -> str:
     """A Markdown table, losses first."""
     names = list(rows[0].times)
-    lines = ["| op | M x N x K | type | " + " | ".join(names) + " | over the best other |", "|" + " --- |" * (len(names) + 4)]
+    lines = [
+        "| op | M x N x K | type | " + " | ".join(names) + " | over the best other |",
+        "|" + " --- |" * (len(names) + 4),
+    ]
 
     def ratio(row: Row) -> float:
-        return row.times["ours"] / min(time for name, time in row.times.items() if name not in ("ours", "bare"))
+        return row.times["ours"] / min(
+            time for name, time in row.times.items() if name not in ("ours", "bare")
+        )
 
     for row in sorted(rows, key=ratio, reverse=True):
         times = " | ".join(f"{row.times[name]:.1f}" for name in names)
-        lines.append(f"| {row.op} | {'x'.join(map(str, row.size))} | {row.dtype} | {times} | {ratio(row):.3f} |")
+        lines.append(
+            f"| {row.op} | {'x'.join(map(str, row.size))} | {row.dtype} | {times} | {ratio(row):.3f} |"
+        )
     return "\n".join(lines)
 
 
@@ -386,6 +441,12 @@ def main() -> None:
     parser.add_argument("--out", type=Path)
     parser.add_argument("--sizes", type=int, default=20)
     parser.add_argument("--best", type=int, default=40)
+    parser.add_argument(
+        "--size",
+        action="append",
+        default=[],
+        help="a size to search, as 16x4096x4096; several by repeating it",
+    )
     parser.add_argument("--seconds", type=float, default=1e9)
     parser.add_argument("--package", type=Path, help="a folder that holds the built package already")
     options = parser.parse_args()
@@ -399,19 +460,30 @@ def main() -> None:
             wrong = check(folder, package)
             print("\n".join(wrong) or "all values are right", flush=True)
         if options.search:
-            rows = search(folder, package, drawn_sizes(options.sizes), options.best, options.seconds)
+            sizes = [tuple(map(int, one.split("x"))) for one in options.size] or drawn_sizes(options.sizes)
+            rows = search(folder, package, sizes, options.best, options.seconds)
             for row in rows:
-                top = "; ".join(f"{t} ({p}) {c['form'][:4]} {c['strategy'][:4]} {c['tile']} w{c['warps']} s{c['stages']} /{c['split']} {'h' if c['halves'] else ''}" for t, p, c in row["top"][:3])
-                print(f"{row['size']}: first {row['first']:.1f} best {row['best']:.1f} bare {row['bare']:.1f} eager {row['eager']:.1f} | {top}")
+                top = "; ".join(
+                    f"{t} ({p}) {c['form'][:4]} {c['strategy'][:4]} {c['tile']} w{c['warps']} s{c['stages']} /{c['split']} {'h' if c['halves'] else ''}"
+                    for t, p, c in row["top"][:3]
+                )
+                print(
+                    f"{row['size']}: first {row['first']:.1f} best {row['best']:.1f} bare {row['bare']:.1f} eager {row['eager']:.1f} | {top}"
+                )
             shares = [row["best"] / row["first"] for row in rows]
-            print("geometric mean of best over first pick:", round(math.exp(sum(map(math.log, shares)) / len(shares)), 4))
+            print(
+                "geometric mean of best over first pick:",
+                round(math.exp(sum(map(math.log, shares)) / len(shares)), 4),
+            )
             if options.out:
                 (options.out / "products_search.json").write_text(json.dumps(rows))
         if options.compare or not (options.check or options.search):
             found = compare(package, options.seconds, options.autotune)
             print(text(found), flush=True)
             if options.out:
-                (options.out / "products.json").write_text(json.dumps([asdict(row) for row in found], indent=1))
+                (options.out / "products.json").write_text(
+                    json.dumps([asdict(row) for row in found], indent=1)
+                )
                 (options.out / "products.md").write_text(text(found) + "\n")
 
 

@@ -137,7 +137,9 @@ CASES = {
     one.op: one
     for one in (
         Case("rms_norm", rows_and_weights(1), rms_norm, liger("rms_norm", "LigerRMSNormFunction", 1e-6)),
-        Case("layer_norm", rows_and_weights(2), layer_norm, liger("layer_norm", "LigerLayerNormFunction", 1e-5)),
+        Case(
+            "layer_norm", rows_and_weights(2), layer_norm, liger("layer_norm", "LigerLayerNormFunction", 1e-5)
+        ),
         Case("layer_norm_swish", rows_and_weights(2), lambda *given: F.silu(layer_norm(*given))),
         Case("softmax", rows_alone, lambda x: torch.softmax(x, -1), liger("softmax", "LigerSoftmaxFunction")),
         Case("add_rms_norm", two_rows_and_weight, add_rms_norm, by_row=(0, 1)),
@@ -321,7 +323,11 @@ def run_comparison(out: Path | None, only: str) -> bool:
     rows.sort(key=lambda row: -row.worst)
     about = {**machine(), "copy_gb_per_s": round(copy_bandwidth(rows), 1)}
     table = [cells(row) for row in rows]
-    faults = [f"{row.op} {row.rows} x {row.columns}: {name}: {why}" for row in rows for name, why in row.faults.items()]
+    faults = [
+        f"{row.op} {row.rows} x {row.columns}: {name}: {why}"
+        for row in rows
+        for name, why in row.faults.items()
+    ]
     title = ", ".join(f"{key} {value}" for key, value in about.items())
     if out is not None:
         records = [{**asdict(row), "of_limit": row.of_limit} for row in rows]
@@ -436,8 +442,12 @@ def run_sweep(out: Path | None, only: str) -> bool:
         limit = traffic(arguments, results) * times.pop("copy") / LARGE_COPY_BYTES
         best = sorted(times, key=lambda name: times[name])
         records.append({"op": op, "columns": columns, "dtype": str(dtype), "limit": limit, "times": times})
-        shown = dict.fromkeys((*best[:6], *[name for name in best if name.endswith("p0 s1")][:2], "own choice"))
-        lines += [(op, str(columns), name, f"{times[name]:.1f}", f"{limit / times[name]:.3f}") for name in shown]
+        shown = dict.fromkeys(
+            (*best[:6], *[name for name in best if name.endswith("p0 s1")][:2], "own choice")
+        )
+        lines += [
+            (op, str(columns), name, f"{times[name]:.1f}", f"{limit / times[name]:.3f}") for name in shown
+        ]
     if out is not None:
         write(out / "rows_sweep.json", json.dumps({"machine": machine(), "cases": records}) + "\n")
     columns_shown = ("op", "columns", "tile", "time", "of copy")

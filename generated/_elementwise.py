@@ -65,14 +65,20 @@ class Access:
 
 @dataclass(frozen=True)
 class Walk:
-    """The space of a kernel, outermost dim first, and what it addresses there: a result first."""
+    """The space of a kernel, outermost dim first, and what it addresses there: a result first.
+
+    All may share one dense layout if some dim is common to all; else no dense kernel is there.
+    """
 
     space: tuple[str, ...]
     accesses: tuple[Access, ...]
     parsed: tuple[Dim, ...] = field(init=False, repr=False)
+    may_be_dense: bool = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "parsed", tuple(dim(text) for text in self.space))
+        walked = [{*one.dims} - {*one.gathered} for one in self.accesses]
+        object.__setattr__(self, "may_be_dense", bool(set.intersection(*walked)))
 
 
 @dataclass(frozen=True)
@@ -116,7 +122,7 @@ def plan(
     sizes, strides = collapse(full_sizes, full_strides)
     if len(sizes) > MAX_DIMS:
         raise NotImplementedError(f"{len(sizes)} dims after collapsing")
-    if len(sizes) == 1 and all(operand == (1,) for operand in strides):
+    if walk.may_be_dense and len(sizes) == 1 and all(operand == (1,) for operand in strides):
         return _dense(sizes[0], config)
     return _strided(sizes, strides, config)
 

@@ -355,9 +355,9 @@ _CONFIGS = {
                 along=(
                     rt.RowConfig(1024, elements=2048, warps=2),
                     rt.RowConfig(4096, elements=4096, warps=4),
-                    rt.RowConfig(8192, elements=8192, warps=8),
-                    rt.RowConfig(32768, elements=8192, warps=16, columns=8192),
-                    rt.RowConfig(0, elements=16384, warps=32),
+                    rt.RowConfig(16384, elements=4096, warps=16, columns=4096),
+                    rt.RowConfig(32768, elements=8192, warps=32, columns=8192),
+                    rt.RowConfig(0, elements=8192, warps=32),
                 ),
                 across=rt.RowConfig(0, elements=2048, warps=4, columns=32),
                 split=65536,
@@ -365,9 +365,9 @@ _CONFIGS = {
             4: rt.RowConfigs(
                 along=(
                     rt.RowConfig(1024, elements=2048, warps=4),
-                    rt.RowConfig(4096, elements=4096, warps=8),
-                    rt.RowConfig(16384, elements=8192, warps=16, columns=8192),
-                    rt.RowConfig(0, elements=8192, warps=16),
+                    rt.RowConfig(8192, elements=4096, warps=16, columns=4096),
+                    rt.RowConfig(16384, elements=8192, warps=32, columns=8192),
+                    rt.RowConfig(0, elements=8192, warps=32),
                 ),
                 across=rt.RowConfig(0, elements=2048, warps=4, columns=32),
                 split=32768,
@@ -381,9 +381,9 @@ _CONFIGS = {
                 along=(
                     rt.RowConfig(1024, elements=2048, warps=2),
                     rt.RowConfig(4096, elements=4096, warps=4),
-                    rt.RowConfig(8192, elements=8192, warps=8),
+                    rt.RowConfig(16384, elements=4096, warps=16, columns=4096),
                     rt.RowConfig(32768, elements=8192, warps=16, columns=8192),
-                    rt.RowConfig(0, elements=16384, warps=16),
+                    rt.RowConfig(0, elements=8192, warps=16),
                 ),
                 across=rt.RowConfig(0, elements=2048, warps=4, columns=32),
                 split=65536,
@@ -391,7 +391,7 @@ _CONFIGS = {
             4: rt.RowConfigs(
                 along=(
                     rt.RowConfig(1024, elements=2048, warps=4),
-                    rt.RowConfig(4096, elements=4096, warps=8),
+                    rt.RowConfig(8192, elements=4096, warps=16, columns=4096),
                     rt.RowConfig(16384, elements=8192, warps=16, columns=8192),
                     rt.RowConfig(0, elements=8192, warps=16),
                 ),

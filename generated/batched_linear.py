@@ -43,22 +43,14 @@ def _batched_linear_formula(product, b):
 
 @triton.jit
 def _batched_linear_write(
-    product, batch, m, n, m_ok, n_ok,
-    b_ptr, y_ptr,
-    y_b, y_m, y_n, b_b, b_n,
-    y_layout: tl.constexpr, b_layout: tl.constexpr, BATCH_RANK: tl.constexpr,
-    M_RANK: tl.constexpr, N_RANK: tl.constexpr,
+    product, b,
+    batch, m, n, m_ok, n_ok,
+    y_ptr,
+    y_b, y_m, y_n,
+    y_layout: tl.constexpr, BATCH_RANK: tl.constexpr, M_RANK: tl.constexpr,
+    N_RANK: tl.constexpr,
 ):  # fmt: skip
     """Computes and stores a tile of `y` from its sums."""
-    if b_ptr is None:
-        b = tl.full([], 0.0, tl.float32)
-    else:
-        b = tl.load(
-            b_ptr
-            + (along_batch(batch, b_b, b_layout, BATCH_RANK) + along_n(n, b_n, b_layout, N_RANK)),
-            mask=n_ok,
-            other=0,
-        ).to(tl.float32)
     y = _batched_linear_formula(product, b)
     tl.store(
         y_ptr
@@ -102,6 +94,18 @@ def _batched_linear_tiles(
     batch = group_at(tile_batch, b0, b1, BATCH_RANK, 1)
     m = group_at(rows, m0, m1, M_RANK, M_UNIT)
     n = group_at(cols, n0, n1, N_RANK, N_UNIT)
+    if b_ptr is None:
+        b = tl.full([], 0.0, tl.float32)
+    else:
+        b = tl.load(
+            b_ptr
+            + (
+                along_batch(batch, (b_b0, b_b1, b_b2), b_layout, BATCH_RANK)
+                + along_n(n, (b_n0, b_n1, b_n2), b_layout, N_RANK)
+            ),
+            mask=n_ok,
+            other=0,
+        ).to(tl.float32)
     product = product_zeros(tl.float32, FORM, BLOCK_M, BLOCK_N, BLOCK_K)
     first, last = product_piece(part, k_size * K_UNIT, SPLIT, BLOCK_K)
     for start in range(first, last, BLOCK_K):
@@ -141,11 +145,11 @@ def _batched_linear_tiles(
     else:
         _batched_linear_write(
             product,
+            b,
             batch, m, n, m_ok, n_ok,
-            b_ptr, y_ptr,
-            (y_b0, y_b1, y_b2), (y_m0, y_m1, y_m2), (y_n0, y_n1, y_n2), (b_b0, b_b1, b_b2),
-            (b_n0, b_n1, b_n2),
-            y_layout, b_layout, BATCH_RANK, M_RANK, N_RANK,
+            y_ptr,
+            (y_b0, y_b1, y_b2), (y_m0, y_m1, y_m2), (y_n0, y_n1, y_n2),
+            y_layout, BATCH_RANK, M_RANK, N_RANK,
         )  # fmt: skip
 
 
@@ -195,13 +199,25 @@ def _batched_linear_stream(
             batch = group_at(tile_batch, b0, b1, BATCH_RANK, 1)
             m = group_at(rows, m0, m1, M_RANK, M_UNIT)
             n = group_at(cols, n0, n1, N_RANK, N_UNIT)
+            if b_ptr is None:
+                b = tl.full([], 0.0, tl.float32)
+            else:
+                b = tl.load(
+                    b_ptr
+                    + (
+                        along_batch(batch, (b_b0, b_b1, b_b2), b_layout, BATCH_RANK)
+                        + along_n(n, (b_n0, b_n1, b_n2), b_layout, N_RANK)
+                    ),
+                    mask=n_ok,
+                    other=0,
+                ).to(tl.float32)
             _batched_linear_write(
                 part_of(product, half, HALVES),
+                b,
                 batch, m, n, m_ok, n_ok,
-                b_ptr, y_ptr,
-                (y_b0, y_b1, y_b2), (y_m0, y_m1, y_m2), (y_n0, y_n1, y_n2), (b_b0, b_b1, b_b2),
-                (b_n0, b_n1, b_n2),
-                y_layout, b_layout, BATCH_RANK, M_RANK, N_RANK,
+                y_ptr,
+                (y_b0, y_b1, y_b2), (y_m0, y_m1, y_m2), (y_n0, y_n1, y_n2),
+                y_layout, BATCH_RANK, M_RANK, N_RANK,
             )  # fmt: skip
 
 
@@ -233,17 +249,29 @@ def _batched_linear_finish(
     batch = group_at(tile_batch, b0, b1, BATCH_RANK, 1)
     m = group_at(rows, m0, m1, M_RANK, M_UNIT)
     n = group_at(cols, n0, n1, N_RANK, N_UNIT)
+    if b_ptr is None:
+        b = tl.full([], 0.0, tl.float32)
+    else:
+        b = tl.load(
+            b_ptr
+            + (
+                along_batch(batch, (b_b0, b_b1, b_b2), b_layout, BATCH_RANK)
+                + along_n(n, (b_n0, b_n1, b_n2), b_layout, N_RANK)
+            ),
+            mask=n_ok,
+            other=0,
+        ).to(tl.float32)
     product = partial_sum(
         partial_ptr, 0 * batch_size + tile_batch, 1 * batch_size, rows, cols,
         m_size * M_UNIT, n_size * N_UNIT, m_ok, n_ok, PARTS,
     )  # fmt: skip
     _batched_linear_write(
         product,
+        b,
         batch, m, n, m_ok, n_ok,
-        b_ptr, y_ptr,
-        (y_b0, y_b1, y_b2), (y_m0, y_m1, y_m2), (y_n0, y_n1, y_n2), (b_b0, b_b1, b_b2),
-        (b_n0, b_n1, b_n2),
-        y_layout, b_layout, BATCH_RANK, M_RANK, N_RANK,
+        y_ptr,
+        (y_b0, y_b1, y_b2), (y_m0, y_m1, y_m2), (y_n0, y_n1, y_n2),
+        y_layout, BATCH_RANK, M_RANK, N_RANK,
     )  # fmt: skip
 
 
@@ -301,19 +329,22 @@ _WALK = rt.ProductWalk(
 _CONFIGS = {
     "sm_75": {
         "half": (
-            rt.band(1, rt.BEYOND, "vector pointers", (1, 1, 2048), 2, 1, 8),
-            rt.band(rt.BEYOND, rt.BEYOND, "outer library", (32, 32, 1), 4, 1, 8),
+            rt.band(1, 1024, "vector pointers", (1, 4, 1024), 2, 1, 8),
+            rt.band(1, rt.BEYOND, "outer library", (64, 128, 1), 4, 1, 8),
+            rt.band(rt.BEYOND, rt.BEYOND, "outer library", (64, 128, 1), 4, 1, 8),
         ),
         "f32": (
-            rt.band(1, rt.BEYOND, "vector pointers", (1, 1, 2048), 2, 1, 8),
-            rt.band(rt.BEYOND, rt.BEYOND, "outer library", (32, 32, 1), 4, 1, 8),
+            rt.band(1, 1024, "vector pointers", (1, 8, 512), 4, 1, 8),
+            rt.band(1, rt.BEYOND, "vector pointers", (1, 8, 128), 1, 1, 8),
+            rt.band(rt.BEYOND, rt.BEYOND, "outer library", (64, 128, 1), 4, 1, 8),
         ),
     },
     "sm_80": {
         "half": (
-            rt.band(1, 4096, "vector pointers", (1, 1, 1024), 2, 1, 8),
-            rt.band(1, rt.BEYOND, "vector pointers", (1, 1, 4096), 2, 1, 8),
-            rt.band(16, 1024, "swapped pointers", (16, 32, 64), 4, 6, 8, split=4),
+            rt.band(1, 1024, "vector pointers", (1, 8, 1024), 4, 1, 8),
+            rt.band(1, rt.BEYOND, "vector pointers", (1, 8, 512), 2, 1, 8),
+            rt.band(16, 1024, "swapped pointers", (16, 32, 128), 4, 4, 8, split=8),
+            rt.band(16, 4096, "swapped pointers", (16, 32, 128), 4, 6, 8),
             rt.band(16, rt.BEYOND, "swapped pointers", (16, 32, 64), 4, 6, 8),
             rt.band(64, 1024, "dot pointers", (64, 64, 64), 4, 4, 8, split=8),
             rt.band(64, 4096, "dot pointers", (64, 64, 64), 4, 4, 8, split=4),
@@ -321,33 +352,38 @@ _CONFIGS = {
             rt.band(128, 1024, "dot pointers", (64, 64, 64), 4, 4, 8, split=8),
             rt.band(128, rt.BEYOND, "dot pointers", (64, 128, 32), 4, 5, 8, split=4),
             rt.band(256, 1024, "dot pointers", (64, 128, 32), 4, 5, 8, split=8),
-            rt.band(256, 4096, "dot pointers", (128, 128, 32), 4, 5, 8),
-            rt.band(256, rt.BEYOND, "dot pointers", (64, 128, 32), 4, 5, 8, split=2),
+            rt.band(256, rt.BEYOND, "dot pointers", (128, 128, 64), 8, 5, 8),
             rt.band(512, 1024, "dot pointers", (64, 128, 32), 4, 5, 8, split=4),
-            rt.band(512, rt.BEYOND, "dot pointers", (128, 256, 32), 8, 5, 8),
-            rt.band(1024, 1024, "dot pointers", (128, 128, 32), 4, 5, 8),
-            rt.band(1024, 4096, "swapped pointers", (64, 128, 64), 4, 4, 16, split=2),
+            rt.band(512, 4096, "dot pointers", (128, 256, 32), 8, 5, 8),
+            rt.band(512, rt.BEYOND, "dot pointers", (128, 128, 64), 8, 5, 8),
+            rt.band(1024, 4096, "dot pointers", (128, 128, 64), 8, 5, 8),
             rt.band(1024, rt.BEYOND, "dot pointers", (128, 256, 32), 8, 5, 8),
+            rt.band(rt.BEYOND, 1024, "dot pointers", (128, 128, 64), 8, 5, 16),
             rt.band(rt.BEYOND, rt.BEYOND, "dot pointers", (128, 256, 32), 8, 5, 16),
         ),
         "f32": (
-            rt.band(1, rt.BEYOND, "vector pointers", (1, 2, 1024), 2, 1, 8),
+            rt.band(1, 1024, "vector pointers", (1, 4, 1024), 4, 1, 8),
+            rt.band(1, 4096, "vector pointers", (1, 8, 512), 4, 1, 8),
+            rt.band(1, rt.BEYOND, "vector pointers", (1, 8, 128), 1, 1, 8),
             rt.band(rt.BEYOND, rt.BEYOND, "dot library", (32, 128, 32), 4, 5, 8),
         ),
     },
     "sm_86": {
         "half": (
-            rt.band(1, rt.BEYOND, "vector pointers", (1, 1, 2048), 2, 1, 8),
-            rt.band(16, 1024, "dot pointers", (16, 64, 32), 4, 5, 8, split=4),
+            rt.band(1, 1024, "vector pointers", (1, 8, 1024), 4, 1, 8),
+            rt.band(1, rt.BEYOND, "vector pointers", (1, 8, 512), 2, 1, 8),
+            rt.band(16, 1024, "dot pointers", (16, 32, 64), 4, 5, 8, split=8),
+            rt.band(16, 4096, "swapped pointers", (16, 32, 128), 4, 4, 8),
             rt.band(16, rt.BEYOND, "dot pointers", (16, 64, 64), 4, 4, 8),
-            rt.band(64, 1024, "dot pointers", (64, 128, 32), 4, 3, 8, split=8),
+            rt.band(64, 1024, "dot pointers", (64, 128, 32), 4, 5, 8, split=8),
+            rt.band(64, 4096, "dot pointers", (64, 128, 32), 4, 5, 8, split=2),
             rt.band(64, rt.BEYOND, "dot pointers", (64, 128, 32), 4, 3, 8, split=2),
-            rt.band(128, 1024, "dot pointers", (64, 128, 32), 4, 3, 8, split=4),
+            rt.band(128, 1024, "dot pointers", (64, 128, 32), 4, 5, 8, split=4),
             rt.band(128, 4096, "dot pointers", (64, 128, 32), 4, 3, 8),
             rt.band(128, rt.BEYOND, "dot pointers", (128, 256, 32), 8, 5, 8),
-            rt.band(256, 1024, "dot pointers", (64, 128, 32), 4, 3, 8, split=2),
+            rt.band(256, 1024, "dot pointers", (64, 128, 32), 4, 5, 8, split=2),
             rt.band(256, 4096, "dot pointers", (128, 128, 32), 4, 4, 8),
-            rt.band(256, rt.BEYOND, "dot pointers", (128, 256, 32), 8, 5, 8),
+            rt.band(256, rt.BEYOND, "dot pointers", (128, 128, 64), 8, 4, 8),
             rt.band(512, 1024, "dot pointers", (64, 128, 32), 4, 3, 8),
             rt.band(512, rt.BEYOND, "dot pointers", (128, 256, 32), 8, 5, 8),
             rt.band(1024, 1024, "dot pointers", (128, 128, 32), 4, 4, 8),
@@ -355,59 +391,61 @@ _CONFIGS = {
             rt.band(rt.BEYOND, rt.BEYOND, "dot pointers", (128, 256, 32), 8, 5, 16),
         ),
         "f32": (
-            rt.band(1, rt.BEYOND, "vector pointers", (1, 1, 1024), 2, 1, 8),
-            rt.band(16, 4096, "swapped library", (32, 128, 32), 4, 3, 8),
-            rt.band(16, rt.BEYOND, "dot pointers", (16, 256, 16), 4, 3, 8),
-            rt.band(rt.BEYOND, rt.BEYOND, "swapped library", (32, 128, 32), 4, 3, 8),
+            rt.band(1, 1024, "vector pointers", (1, 4, 1024), 4, 1, 8),
+            rt.band(1, 4096, "vector pointers", (1, 8, 256), 2, 1, 8),
+            rt.band(1, rt.BEYOND, "vector pointers", (1, 8, 128), 1, 1, 8),
+            rt.band(rt.BEYOND, rt.BEYOND, "dot library", (64, 64, 32), 4, 4, 8),
         ),
     },
     "sm_89": {
         "half": (
-            rt.band(1, rt.BEYOND, "vector pointers", (1, 1, 2048), 2, 1, 8),
-            rt.band(16, 1024, "dot pointers", (16, 32, 64), 4, 4, 8, split=4),
+            rt.band(1, 1024, "vector pointers", (1, 8, 2048), 8, 1, 8),
+            rt.band(1, 4096, "vector pointers", (1, 4, 1024), 2, 1, 8),
+            rt.band(1, rt.BEYOND, "vector pointers", (1, 8, 256), 1, 1, 8),
+            rt.band(16, 1024, "swapped pointers", (16, 32, 128), 4, 4, 8, split=8),
+            rt.band(16, 4096, "swapped pointers", (16, 32, 128), 4, 6, 8),
             rt.band(16, rt.BEYOND, "dot pointers", (16, 32, 64), 4, 5, 8),
-            rt.band(64, 1024, "dot pointers", (64, 64, 32), 4, 5, 8, split=8),
-            rt.band(64, 4096, "dot pointers", (64, 64, 32), 4, 5, 8, split=2),
-            rt.band(64, rt.BEYOND, "dot pointers", (64, 64, 32), 4, 5, 8),
-            rt.band(128, 1024, "dot pointers", (64, 128, 32), 4, 5, 8, split=8),
-            rt.band(128, 4096, "dot pointers", (64, 128, 32), 4, 5, 8, split=2),
-            rt.band(128, rt.BEYOND, "dot pointers", (128, 128, 32), 4, 4, 8),
-            rt.band(256, 1024, "dot pointers", (64, 128, 32), 4, 5, 8, split=4),
-            rt.band(256, 4096, "dot pointers", (64, 128, 32), 4, 5, 8),
+            rt.band(64, 1024, "swapped pointers", (64, 64, 128), 4, 4, 8, split=8),
+            rt.band(64, 4096, "swapped pointers", (64, 64, 128), 4, 4, 8, split=2),
+            rt.band(64, rt.BEYOND, "dot pointers", (64, 64, 64), 4, 4, 8),
+            rt.band(128, 1024, "dot pointers", (64, 128, 64), 4, 5, 8, split=8),
+            rt.band(128, 4096, "dot pointers", (64, 128, 64), 4, 5, 8, split=2),
+            rt.band(128, rt.BEYOND, "dot pointers", (128, 128, 64), 8, 4, 8),
+            rt.band(256, 1024, "dot pointers", (64, 128, 64), 4, 5, 8, split=4),
+            rt.band(256, 4096, "dot pointers", (64, 128, 64), 4, 5, 8),
             rt.band(256, rt.BEYOND, "dot pointers", (128, 256, 32), 8, 5, 8),
-            rt.band(512, 1024, "dot pointers", (64, 128, 32), 4, 5, 8, split=2),
-            rt.band(512, 4096, "dot pointers", (128, 128, 32), 4, 4, 8),
+            rt.band(512, 1024, "dot pointers", (64, 128, 64), 4, 5, 8, split=2),
+            rt.band(512, 4096, "dot pointers", (128, 128, 64), 8, 4, 8),
             rt.band(512, rt.BEYOND, "dot pointers", (128, 256, 32), 8, 5, 8),
-            rt.band(1024, 1024, "dot pointers", (64, 128, 32), 4, 5, 16),
+            rt.band(1024, 1024, "dot pointers", (64, 128, 64), 4, 5, 16),
             rt.band(1024, rt.BEYOND, "dot pointers", (128, 256, 32), 8, 5, 8),
             rt.band(rt.BEYOND, rt.BEYOND, "dot pointers", (128, 256, 32), 8, 5, 16),
         ),
         "f32": (
-            rt.band(1, rt.BEYOND, "vector pointers", (1, 1, 1024), 2, 1, 8),
-            rt.band(16, 1024, "dot library", (64, 128, 16), 4, 3, 8),
-            rt.band(16, 4096, "dot pointers", (16, 64, 32), 4, 4, 8, split=2),
-            rt.band(16, rt.BEYOND, "dot pointers", (16, 64, 32), 4, 4, 8),
-            rt.band(64, 1024, "dot library", (64, 128, 16), 4, 3, 8),
-            rt.band(64, 4096, "dot pointers", (64, 64, 16), 4, 5, 8, split=2),
-            rt.band(64, rt.BEYOND, "dot pointers", (64, 64, 16), 4, 5, 8),
-            rt.band(rt.BEYOND, rt.BEYOND, "dot library", (64, 128, 16), 4, 3, 8),
+            rt.band(1, 1024, "vector pointers", (1, 8, 1024), 8, 1, 8),
+            rt.band(1, 4096, "vector pointers", (1, 8, 512), 4, 1, 8),
+            rt.band(1, rt.BEYOND, "vector pointers", (1, 8, 128), 1, 1, 8),
+            rt.band(rt.BEYOND, rt.BEYOND, "dot library", (64, 128, 16), 4, 5, 8),
         ),
     },
     "sm_90": {
         "half": (
-            rt.band(1, rt.BEYOND, "vector pointers", (1, 1, 2048), 2, 1, 8),
-            rt.band(16, 4096, "dot pointers", (16, 32, 64), 4, 5, 8),
+            rt.band(1, 1024, "vector pointers", (1, 2, 2048), 2, 1, 8),
+            rt.band(1, 4096, "vector pointers", (1, 4, 1024), 2, 1, 8),
+            rt.band(1, rt.BEYOND, "vector pointers", (1, 8, 256), 1, 1, 8),
+            rt.band(16, 1024, "swapped pointers", (16, 32, 128), 4, 6, 8),
+            rt.band(16, 4096, "swapped descriptors", (16, 64, 128), 4, 8, 4),
             rt.band(16, rt.BEYOND, "swapped descriptors", (16, 128, 128), 4, 6, 4),
-            rt.band(64, 1024, "dot pointers", (16, 32, 64), 4, 5, 8),
-            rt.band(64, 4096, "dot pointers", (32, 64, 32), 4, 5, 8),
+            rt.band(64, 1024, "swapped pointers", (16, 32, 128), 4, 6, 8),
+            rt.band(64, 4096, "swapped descriptors", (32, 64, 128), 4, 8, 4),
             rt.band(64, rt.BEYOND, "swapped descriptors", (64, 128, 64), 4, 8, 4),
-            rt.band(128, 1024, "dot pointers", (32, 32, 64), 4, 4, 8),
-            rt.band(128, 4096, "dot pointers", (64, 64, 32), 4, 5, 8),
+            rt.band(128, 1024, "swapped pointers", (32, 32, 128), 4, 6, 8),
+            rt.band(128, 4096, "swapped descriptors", (64, 64, 128), 4, 6, 4),
             rt.band(128, rt.BEYOND, "dot descriptors", (128, 128, 64), 4, 5, 4, halves=True),
-            rt.band(256, 1024, "dot pointers", (64, 128, 32), 4, 5, 8, split=4),
+            rt.band(256, 1024, "swapped pointers", (64, 128, 128), 4, 4, 8, split=4),
             rt.band(256, 4096, "swapped descriptors", (64, 128, 64), 4, 8, 4),
             rt.band(256, rt.BEYOND, "dot descriptors", (128, 256, 64), 8, 4, 4, halves=True),
-            rt.band(512, 1024, "dot pointers", (64, 64, 32), 4, 5, 8),
+            rt.band(512, 1024, "swapped descriptors", (64, 64, 128), 4, 6, 4),
             rt.band(512, 4096, "dot descriptors", (128, 128, 64), 4, 5, 4, halves=True),
             rt.band(512, rt.BEYOND, "dot descriptors", (128, 256, 64), 8, 4, 4, halves=True),
             rt.band(1024, 1024, "swapped descriptors", (64, 128, 64), 4, 8, 16),
@@ -415,24 +453,27 @@ _CONFIGS = {
             rt.band(rt.BEYOND, rt.BEYOND, "dot descriptors", (128, 256, 64), 8, 4, 16, halves=True),
         ),
         "f32": (
-            rt.band(1, rt.BEYOND, "vector pointers", (1, 1, 1024), 2, 1, 8),
+            rt.band(1, 1024, "vector pointers", (1, 4, 1024), 4, 1, 8),
+            rt.band(1, 4096, "vector pointers", (1, 8, 512), 4, 1, 8),
+            rt.band(1, rt.BEYOND, "vector pointers", (1, 8, 128), 1, 1, 8),
             rt.band(rt.BEYOND, rt.BEYOND, "dot library", (64, 64, 32), 4, 5, 8, halves=True),
         ),
     },
     "sm_100": {
         "half": (
-            rt.band(1, rt.BEYOND, "vector pointers", (1, 1, 1024), 2, 1, 8),
-            rt.band(16, rt.BEYOND, "dot pointers", (16, 32, 64), 4, 5, 8),
-            rt.band(64, 1024, "dot pointers", (16, 32, 64), 4, 5, 8),
-            rt.band(64, 4096, "dot pointers", (32, 64, 32), 4, 5, 8),
+            rt.band(1, 1024, "vector pointers", (1, 2, 2048), 2, 1, 8),
+            rt.band(1, rt.BEYOND, "vector pointers", (1, 8, 512), 2, 1, 8),
+            rt.band(16, rt.BEYOND, "swapped pointers", (16, 32, 128), 4, 6, 8),
+            rt.band(64, 1024, "swapped pointers", (16, 32, 128), 4, 6, 8),
+            rt.band(64, 4096, "swapped descriptors", (32, 64, 128), 4, 8, 4),
             rt.band(64, rt.BEYOND, "swapped descriptors", (64, 128, 64), 4, 8, 4),
-            rt.band(128, 1024, "dot pointers", (32, 32, 64), 4, 4, 8),
-            rt.band(128, 4096, "dot pointers", (64, 64, 32), 4, 4, 8),
+            rt.band(128, 1024, "swapped pointers", (32, 32, 128), 4, 6, 8),
+            rt.band(128, 4096, "swapped descriptors", (64, 64, 128), 4, 6, 4),
             rt.band(128, rt.BEYOND, "dot descriptors", (128, 128, 64), 4, 5, 4, halves=True),
-            rt.band(256, 1024, "dot pointers", (32, 64, 32), 4, 5, 8),
+            rt.band(256, 1024, "swapped descriptors", (32, 64, 128), 4, 8, 4),
             rt.band(256, 4096, "swapped descriptors", (64, 128, 64), 4, 8, 4),
             rt.band(256, rt.BEYOND, "dot descriptors", (128, 256, 64), 8, 4, 4, halves=True),
-            rt.band(512, 1024, "dot pointers", (64, 64, 32), 4, 4, 8),
+            rt.band(512, 1024, "swapped descriptors", (64, 64, 128), 4, 6, 4),
             rt.band(512, 4096, "dot descriptors", (128, 128, 64), 4, 5, 4, halves=True),
             rt.band(512, rt.BEYOND, "dot descriptors", (128, 256, 64), 8, 4, 4, halves=True),
             rt.band(1024, 1024, "swapped descriptors", (64, 128, 64), 4, 8, 16),
@@ -440,75 +481,81 @@ _CONFIGS = {
             rt.band(rt.BEYOND, rt.BEYOND, "dot pointers", (256, 256, 32), 8, 5, 16),
         ),
         "f32": (
-            rt.band(1, rt.BEYOND, "vector pointers", (1, 1, 1024), 2, 1, 8),
+            rt.band(1, 1024, "vector pointers", (1, 4, 1024), 4, 1, 8),
+            rt.band(1, 4096, "vector pointers", (1, 8, 512), 4, 1, 8),
+            rt.band(1, rt.BEYOND, "vector pointers", (1, 8, 128), 1, 1, 8),
             rt.band(rt.BEYOND, rt.BEYOND, "dot library", (64, 64, 32), 4, 5, 8, halves=True),
         ),
     },
     "sm_120": {
         "half": (
-            rt.band(1, rt.BEYOND, "vector pointers", (1, 1, 2048), 2, 1, 8),
-            rt.band(16, 1024, "dot pointers", (16, 32, 64), 4, 4, 8, split=4),
-            rt.band(16, 4096, "dot pointers", (16, 32, 64), 4, 5, 8),
+            rt.band(1, 1024, "vector pointers", (1, 4, 2048), 4, 1, 8),
+            rt.band(1, 4096, "vector pointers", (1, 4, 1024), 2, 1, 8),
+            rt.band(1, rt.BEYOND, "vector pointers", (1, 8, 256), 1, 1, 8),
+            rt.band(16, 1024, "swapped pointers", (16, 32, 128), 4, 4, 8, split=8),
+            rt.band(16, 4096, "swapped pointers", (16, 32, 128), 4, 6, 8),
             rt.band(16, rt.BEYOND, "swapped descriptors", (16, 128, 64), 4, 6, 4),
-            rt.band(64, 1024, "dot pointers", (64, 64, 32), 4, 5, 8, split=8),
-            rt.band(64, 4096, "dot pointers", (64, 128, 32), 4, 5, 8, split=4),
+            rt.band(64, 1024, "dot pointers", (64, 64, 64), 4, 4, 8, split=8),
+            rt.band(64, 4096, "dot pointers", (64, 128, 64), 4, 5, 8, split=4),
             rt.band(64, rt.BEYOND, "dot descriptors", (64, 128, 64), 4, 4, 4, halves=True),
-            rt.band(128, 1024, "dot pointers", (64, 128, 32), 4, 3, 8, split=8),
-            rt.band(128, 4096, "dot descriptors", (64, 64, 64), 4, 5, 4, halves=True),
+            rt.band(128, 1024, "dot pointers", (64, 128, 32), 4, 5, 8, split=8),
+            rt.band(128, 4096, "dot pointers", (64, 128, 32), 4, 5, 8, split=2),
             rt.band(128, rt.BEYOND, "dot descriptors", (128, 128, 64), 4, 3, 4, halves=True),
-            rt.band(256, 1024, "dot pointers", (64, 128, 32), 4, 3, 8, split=4),
+            rt.band(256, 1024, "dot pointers", (64, 128, 32), 4, 5, 8, split=4),
             rt.band(256, rt.BEYOND, "dot descriptors", (64, 128, 64), 4, 4, 4, halves=True),
-            rt.band(512, 1024, "dot descriptors", (64, 64, 64), 4, 5, 4, halves=True),
+            rt.band(512, 1024, "dot pointers", (64, 128, 32), 4, 5, 8, split=4),
             rt.band(512, rt.BEYOND, "dot descriptors", (128, 128, 64), 4, 3, 4, halves=True),
             rt.band(1024, 1024, "dot descriptors", (64, 128, 64), 4, 4, 16, halves=True),
             rt.band(1024, rt.BEYOND, "dot descriptors", (128, 128, 64), 4, 3, 4, halves=True),
             rt.band(rt.BEYOND, rt.BEYOND, "dot descriptors", (128, 128, 64), 4, 3, 16, halves=True),
         ),
         "f32": (
-            rt.band(1, rt.BEYOND, "vector pointers", (1, 1, 1024), 2, 1, 8),
-            rt.band(16, 4096, "dot library", (64, 64, 32), 4, 5, 8, halves=True),
-            rt.band(16, rt.BEYOND, "swapped descriptors", (16, 128, 32), 4, 6, 4),
+            rt.band(1, 1024, "vector pointers", (1, 4, 1024), 4, 1, 8),
+            rt.band(1, rt.BEYOND, "vector pointers", (1, 8, 512), 4, 1, 8),
             rt.band(rt.BEYOND, rt.BEYOND, "dot library", (64, 64, 32), 4, 5, 8, halves=True),
         ),
     },
     "gfx90a": {
         "half": (
-            rt.band(1, rt.BEYOND, "vector pointers", (1, 1, 2048), 2, 1, 8),
-            rt.band(16, 1024, "dot pointers", (16, 32, 32), 4, 5, 8, split=4),
-            rt.band(16, rt.BEYOND, "dot pointers", (16, 32, 32), 4, 5, 8),
-            rt.band(64, 1024, "dot pointers", (64, 128, 32), 4, 3, 8, split=8),
-            rt.band(64, rt.BEYOND, "dot pointers", (64, 64, 32), 4, 3, 8, split=4),
-            rt.band(128, 1024, "dot pointers", (64, 64, 32), 4, 3, 8, split=8),
-            rt.band(128, 4096, "swapped pointers", (64, 128, 64), 4, 3, 8, split=8),
-            rt.band(128, rt.BEYOND, "dot pointers", (64, 128, 32), 4, 3, 8, split=4),
-            rt.band(256, 1024, "dot pointers", (64, 64, 32), 4, 3, 8, split=4),
-            rt.band(256, 4096, "dot pointers", (64, 128, 32), 4, 3, 8, split=8),
-            rt.band(256, rt.BEYOND, "dot pointers", (64, 128, 32), 4, 3, 8, split=4),
-            rt.band(512, 1024, "swapped pointers", (64, 128, 64), 4, 3, 8, split=8),
-            rt.band(512, 4096, "dot pointers", (64, 128, 32), 4, 3, 8, split=4),
-            rt.band(512, rt.BEYOND, "dot pointers", (128, 128, 32), 4, 4, 8),
-            rt.band(1024, 1024, "dot pointers", (64, 128, 32), 4, 3, 16, split=8),
-            rt.band(1024, rt.BEYOND, "dot pointers", (128, 128, 32), 4, 4, 8),
-            rt.band(rt.BEYOND, rt.BEYOND, "dot pointers", (128, 128, 32), 4, 4, 16),
-        ),
-        "f32": (
-            rt.band(1, rt.BEYOND, "vector pointers", (1, 2, 2048), 2, 1, 8),
-            rt.band(rt.BEYOND, rt.BEYOND, "swapped library", (32, 128, 32), 4, 4, 8),
-        ),
-    },
-    "gfx942": {
-        "half": (
-            rt.band(1, rt.BEYOND, "vector pointers", (1, 1, 2048), 2, 1, 8),
-            rt.band(16, 1024, "dot pointers", (16, 32, 32), 4, 5, 8, split=8),
-            rt.band(16, 4096, "dot pointers", (16, 32, 32), 4, 5, 8, split=2),
-            rt.band(16, rt.BEYOND, "dot pointers", (16, 32, 32), 4, 5, 8),
-            rt.band(64, 1024, "dot pointers", (32, 64, 32), 4, 3, 8, split=8),
+            rt.band(1, 1024, "vector pointers", (1, 8, 2048), 2, 1, 8),
+            rt.band(1, rt.BEYOND, "vector pointers", (1, 8, 1024), 1, 1, 8),
+            rt.band(16, 1024, "swapped pointers", (16, 32, 64), 4, 6, 8, split=4),
+            rt.band(16, rt.BEYOND, "swapped pointers", (16, 32, 64), 4, 6, 8),
+            rt.band(64, 1024, "dot pointers", (64, 64, 32), 4, 4, 8, split=8),
             rt.band(64, 4096, "dot pointers", (64, 64, 32), 4, 3, 8, split=4),
             rt.band(64, rt.BEYOND, "dot pointers", (64, 64, 32), 4, 3, 8),
             rt.band(128, 1024, "dot pointers", (64, 64, 32), 4, 3, 8, split=8),
             rt.band(128, 4096, "dot pointers", (64, 128, 32), 4, 3, 8, split=8),
+            rt.band(128, rt.BEYOND, "dot pointers", (64, 128, 32), 4, 3, 8, split=4),
+            rt.band(256, 1024, "dot pointers", (64, 64, 32), 4, 3, 8, split=4),
+            rt.band(256, rt.BEYOND, "dot pointers", (128, 128, 32), 4, 4, 8),
+            rt.band(512, 1024, "dot pointers", (64, 128, 32), 4, 3, 8, split=8),
+            rt.band(512, 4096, "dot pointers", (64, 128, 32), 4, 3, 8, split=4),
+            rt.band(512, rt.BEYOND, "dot pointers", (128, 128, 32), 4, 4, 8),
+            rt.band(1024, rt.BEYOND, "dot pointers", (128, 128, 32), 4, 4, 8),
+            rt.band(rt.BEYOND, rt.BEYOND, "dot pointers", (128, 128, 32), 4, 4, 16),
+        ),
+        "f32": (
+            rt.band(1, 1024, "vector pointers", (1, 8, 2048), 2, 1, 8),
+            rt.band(1, rt.BEYOND, "vector pointers", (1, 8, 1024), 1, 1, 8),
+            rt.band(rt.BEYOND, rt.BEYOND, "dot library", (32, 128, 16), 4, 4, 8),
+        ),
+    },
+    "gfx942": {
+        "half": (
+            rt.band(1, 1024, "vector pointers", (1, 4, 4096), 2, 1, 8),
+            rt.band(1, 4096, "vector pointers", (1, 8, 2048), 2, 1, 8),
+            rt.band(1, rt.BEYOND, "vector pointers", (1, 8, 1024), 1, 1, 8),
+            rt.band(16, 1024, "swapped pointers", (16, 32, 128), 4, 6, 8, split=8),
+            rt.band(16, 4096, "swapped pointers", (16, 32, 64), 4, 6, 8, split=4),
+            rt.band(16, rt.BEYOND, "swapped pointers", (16, 32, 64), 4, 6, 8),
+            rt.band(64, 1024, "swapped pointers", (32, 64, 64), 4, 6, 8, split=8),
+            rt.band(64, 4096, "dot pointers", (32, 128, 32), 4, 4, 8, split=8),
+            rt.band(64, rt.BEYOND, "dot pointers", (64, 64, 64), 4, 4, 8),
+            rt.band(128, 1024, "dot pointers", (64, 64, 64), 4, 4, 8, split=8),
+            rt.band(128, 4096, "dot pointers", (64, 128, 32), 4, 3, 8, split=8),
             rt.band(128, rt.BEYOND, "dot pointers", (64, 128, 32), 4, 3, 8, split=2),
-            rt.band(256, 1024, "dot pointers", (64, 128, 32), 4, 3, 8, split=8),
+            rt.band(256, 1024, "dot pointers", (64, 128, 32), 4, 5, 8, split=8),
             rt.band(256, 4096, "dot pointers", (64, 128, 32), 4, 3, 8, split=4),
             rt.band(256, rt.BEYOND, "dot pointers", (128, 128, 32), 4, 4, 8),
             rt.band(512, 1024, "dot pointers", (64, 128, 32), 4, 3, 8, split=8),
@@ -519,61 +566,64 @@ _CONFIGS = {
             rt.band(rt.BEYOND, rt.BEYOND, "dot pointers", (128, 128, 32), 4, 4, 16),
         ),
         "f32": (
-            rt.band(1, rt.BEYOND, "vector pointers", (1, 1, 2048), 2, 1, 8),
-            rt.band(rt.BEYOND, rt.BEYOND, "dot library", (32, 128, 16), 4, 3, 8),
+            rt.band(1, 4096, "vector pointers", (1, 8, 2048), 2, 1, 8),
+            rt.band(1, rt.BEYOND, "vector pointers", (1, 8, 1024), 1, 1, 8),
+            rt.band(rt.BEYOND, rt.BEYOND, "dot library", (32, 128, 16), 4, 4, 8),
         ),
     },
     "gfx950": {
         "half": (
-            rt.band(1, rt.BEYOND, "vector pointers", (1, 1, 2048), 2, 1, 8),
-            rt.band(16, 1024, "swapped pointers", (16, 32, 64), 4, 6, 8, split=8),
-            rt.band(16, rt.BEYOND, "swapped pointers", (16, 32, 64), 4, 6, 8),
-            rt.band(64, 1024, "dot pointers", (32, 64, 32), 4, 5, 8, split=8),
-            rt.band(64, 4096, "dot pointers", (32, 32, 64), 4, 4, 8),
-            rt.band(64, rt.BEYOND, "dot pointers", (64, 64, 32), 4, 5, 8),
-            rt.band(128, 1024, "swapped pointers", (16, 32, 64), 4, 6, 8),
-            rt.band(128, 4096, "dot pointers", (64, 128, 32), 4, 5, 8, split=4),
-            rt.band(128, rt.BEYOND, "dot pointers", (64, 128, 32), 4, 5, 8),
-            rt.band(256, 1024, "dot pointers", (64, 128, 32), 4, 5, 8, split=8),
-            rt.band(256, 4096, "dot pointers", (64, 64, 32), 4, 5, 8),
-            rt.band(256, rt.BEYOND, "dot pointers", (128, 128, 32), 4, 4, 8),
-            rt.band(512, 1024, "dot pointers", (64, 128, 32), 4, 5, 8, split=4),
-            rt.band(512, 4096, "dot pointers", (64, 128, 32), 4, 5, 8),
-            rt.band(512, rt.BEYOND, "dot pointers", (128, 256, 32), 4, 4, 8),
-            rt.band(1024, 1024, "dot pointers", (64, 64, 32), 4, 5, 16),
-            rt.band(1024, 4096, "dot pointers", (128, 128, 32), 4, 4, 8),
+            rt.band(1, 4096, "vector pointers", (1, 8, 2048), 2, 1, 8),
+            rt.band(1, rt.BEYOND, "vector pointers", (1, 8, 1024), 1, 1, 8),
+            rt.band(16, 1024, "swapped pointers", (16, 64, 64), 4, 6, 8, split=8),
+            rt.band(16, rt.BEYOND, "swapped pointers", (16, 32, 128), 4, 6, 8),
+            rt.band(64, 1024, "swapped pointers", (32, 64, 128), 4, 4, 8, split=8),
+            rt.band(64, 4096, "swapped pointers", (32, 32, 128), 4, 6, 8),
+            rt.band(64, rt.BEYOND, "swapped pointers", (64, 64, 128), 4, 4, 8),
+            rt.band(128, 1024, "dot pointers", (64, 64, 64), 4, 5, 8, split=8),
+            rt.band(128, 4096, "swapped pointers", (64, 128, 128), 4, 4, 8, split=4),
+            rt.band(128, rt.BEYOND, "swapped pointers", (64, 128, 128), 4, 4, 8),
+            rt.band(256, 1024, "dot pointers", (64, 128, 64), 4, 4, 8, split=8),
+            rt.band(256, 4096, "swapped pointers", (64, 128, 128), 4, 4, 8, split=2),
+            rt.band(256, rt.BEYOND, "dot pointers", (128, 128, 64), 4, 5, 8),
+            rt.band(512, 1024, "swapped pointers", (64, 128, 128), 4, 4, 8, split=4),
+            rt.band(512, 4096, "swapped pointers", (64, 128, 128), 4, 4, 8),
+            rt.band(512, rt.BEYOND, "dot pointers", (128, 256, 64), 8, 4, 8),
+            rt.band(1024, 1024, "swapped pointers", (64, 128, 128), 4, 4, 16, split=2),
+            rt.band(1024, 4096, "dot pointers", (128, 128, 64), 4, 5, 8),
             rt.band(1024, rt.BEYOND, "dot pointers", (256, 256, 32), 8, 5, 8),
-            rt.band(rt.BEYOND, 1024, "dot pointers", (128, 256, 32), 4, 4, 16),
+            rt.band(rt.BEYOND, 1024, "dot pointers", (128, 256, 64), 8, 4, 16),
             rt.band(rt.BEYOND, rt.BEYOND, "dot pointers", (256, 256, 32), 8, 5, 16),
         ),
         "f32": (
-            rt.band(1, rt.BEYOND, "vector pointers", (1, 1, 1024), 2, 1, 8),
-            rt.band(rt.BEYOND, rt.BEYOND, "dot library", (64, 64, 16), 4, 5, 8),
+            rt.band(1, 4096, "vector pointers", (1, 8, 2048), 2, 1, 8),
+            rt.band(1, rt.BEYOND, "vector pointers", (1, 8, 1024), 1, 1, 8),
+            rt.band(rt.BEYOND, rt.BEYOND, "dot library", (64, 64, 32), 4, 4, 8),
         ),
     },
     "gfx1100": {
         "half": (
-            rt.band(1, rt.BEYOND, "vector pointers", (1, 1, 2048), 2, 1, 8),
-            rt.band(16, 1024, "dot pointers", (16, 32, 32), 4, 3, 8, split=2),
-            rt.band(16, rt.BEYOND, "dot pointers", (16, 64, 32), 4, 3, 8),
-            rt.band(64, 1024, "dot pointers", (64, 128, 32), 4, 3, 8, split=8),
-            rt.band(64, 4096, "dot pointers", (64, 128, 32), 4, 3, 8, split=2),
-            rt.band(64, rt.BEYOND, "dot pointers", (64, 64, 32), 4, 2, 8),
-            rt.band(128, 1024, "dot pointers", (64, 128, 32), 4, 3, 8, split=4),
-            rt.band(128, 4096, "dot pointers", (64, 128, 32), 4, 2, 8),
-            rt.band(128, rt.BEYOND, "dot pointers", (64, 128, 32), 4, 3, 8, split=4),
-            rt.band(256, 1024, "dot pointers", (64, 64, 32), 4, 3, 8, split=4),
+            rt.band(1, 1024, "vector pointers", (1, 8, 2048), 8, 1, 8),
+            rt.band(1, rt.BEYOND, "vector pointers", (1, 8, 1024), 4, 1, 8),
+            rt.band(16, 1024, "swapped pointers", (16, 32, 64), 4, 6, 8, split=4),
+            rt.band(16, rt.BEYOND, "swapped pointers", (16, 32, 64), 4, 6, 8),
+            rt.band(64, 1024, "dot pointers", (64, 64, 32), 4, 4, 8, split=8),
+            rt.band(64, 4096, "dot pointers", (32, 128, 32), 4, 3, 8, split=4),
+            rt.band(64, rt.BEYOND, "dot pointers", (64, 256, 32), 8, 4, 8),
+            rt.band(128, 1024, "dot pointers", (64, 128, 32), 4, 3, 8, split=8),
+            rt.band(128, 4096, "dot pointers", (64, 128, 32), 4, 5, 8, split=4),
+            rt.band(128, rt.BEYOND, "dot pointers", (64, 128, 32), 4, 2, 8),
+            rt.band(256, 1024, "dot pointers", (64, 128, 32), 4, 3, 8, split=4),
             rt.band(256, rt.BEYOND, "dot pointers", (128, 128, 32), 8, 4, 8),
-            rt.band(512, 4096, "dot pointers", (64, 128, 32), 4, 2, 8),
+            rt.band(512, 1024, "dot pointers", (64, 128, 32), 4, 5, 8, split=4),
+            rt.band(512, 4096, "dot pointers", (64, 128, 32), 4, 5, 8),
             rt.band(512, rt.BEYOND, "dot pointers", (128, 128, 32), 8, 4, 8),
             rt.band(1024, rt.BEYOND, "dot pointers", (128, 128, 32), 8, 4, 8),
             rt.band(rt.BEYOND, rt.BEYOND, "dot pointers", (128, 128, 32), 8, 4, 16),
         ),
         "f32": (
-            rt.band(1, rt.BEYOND, "vector pointers", (1, 1, 2048), 2, 1, 8),
-            rt.band(16, 4096, "dot library", (32, 128, 16), 4, 3, 8),
-            rt.band(16, rt.BEYOND, "dot pointers", (16, 128, 16), 4, 2, 8),
-            rt.band(rt.BEYOND, rt.BEYOND, "dot library", (32, 128, 16), 4, 3, 8),
+            rt.band(1, rt.BEYOND, "vector pointers", (1, 8, 1024), 8, 1, 8),
+            rt.band(rt.BEYOND, rt.BEYOND, "dot library", (64, 64, 16), 4, 3, 8),
         ),
     },
 }

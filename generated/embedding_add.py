@@ -56,55 +56,6 @@ def _embedding_add_formula(
     return y
 
 
-@triton.jit(do_not_specialize=range(5, 9))
-def _embedding_add_dense(
-    ids_ptr,
-    positions_ptr,
-    token_table_ptr,
-    position_table_ptr,
-    y_ptr,
-    token_table_V_stride,
-    token_table_V_size,
-    position_table_P_stride,
-    position_table_P_size,
-    token_table_V_size_unit: tl.constexpr,
-    token_table_V_stride_unit: tl.constexpr,
-    position_table_P_size_unit: tl.constexpr,
-    position_table_P_stride_unit: tl.constexpr,
-    numel,
-    WIDE: tl.constexpr,
-    BLOCK: tl.constexpr,
-):
-    """Tensors that share one dense layout, walked in the order of memory."""
-    program = tl.program_id(0)
-    if WIDE:
-        program = program.to(tl.int64)
-    at = program * BLOCK + tl.arange(0, BLOCK)
-    mask = at < numel
-    token_table_base_at = at
-    position_table_base_at = at
-    ids = tl.load(ids_ptr + at, mask=mask)
-    positions = tl.load(positions_ptr + at, mask=mask)
-    y = _embedding_add_formula(
-        ids,
-        positions,
-        token_table_ptr,
-        mask,
-        token_table_base_at,
-        token_table_V_stride,
-        token_table_V_stride_unit,
-        token_table_V_size,
-        token_table_V_size_unit,
-        position_table_ptr,
-        position_table_base_at,
-        position_table_P_stride,
-        position_table_P_stride_unit,
-        position_table_P_size,
-        position_table_P_size_unit,
-    )
-    tl.store(y_ptr + at, y.to(y_ptr.dtype.element_ty), mask=mask)
-
-
 @triton.jit(do_not_specialize=range(5, 51))
 def _embedding_add_strided(
     ids_ptr, positions_ptr, token_table_ptr, position_table_ptr, y_ptr,
@@ -205,27 +156,6 @@ def _embedding_add_strided(
 
 def _launch_embedding_add(via, launch, sizes, ids, positions, token_table, position_table, y):
     """Launches the kernel that fits the layouts of a call, with the figures of its plan."""
-    if launch.dense:
-        via(_embedding_add_dense)[launch.grid](
-            ids,
-            positions,
-            token_table,
-            position_table,
-            y,
-            rt.in_units(token_table.stride(-2)),
-            rt.in_units(token_table.size(-2)),
-            rt.in_units(position_table.stride(-2)),
-            rt.in_units(position_table.size(-2)),
-            rt.unit(token_table.size(-2)),
-            rt.stride_unit(token_table.stride(-2)),
-            rt.unit(position_table.size(-2)),
-            rt.stride_unit(position_table.stride(-2)),
-            launch.numel,
-            WIDE=launch.wide,
-            BLOCK=launch.block,
-            num_warps=launch.warps,
-        )
-        return
     via(_embedding_add_strided)[launch.grid](
         ids,
         positions,

@@ -47,25 +47,13 @@ def _geglu_linear_formula(gate, up, b_gate, b_up):
 
 @triton.jit
 def _geglu_linear_write(
-    gate, up, batch, m, n, m_ok, n_ok,
-    b_gate_ptr, b_up_ptr, y_ptr,
-    y_m, y_n, b_gate_n, b_up_n,
-    y_layout: tl.constexpr, b_gate_layout: tl.constexpr, b_up_layout: tl.constexpr,
-    M_RANK: tl.constexpr, N_RANK: tl.constexpr,
+    gate, up, b_gate, b_up,
+    batch, m, n, m_ok, n_ok,
+    y_ptr,
+    y_m, y_n,
+    y_layout: tl.constexpr, M_RANK: tl.constexpr, N_RANK: tl.constexpr,
 ):  # fmt: skip
     """Computes and stores a tile of `y` from its sums."""
-    if b_gate_ptr is None:
-        b_gate = tl.full([], 0.0, tl.float32)
-    else:
-        b_gate = tl.load(
-            b_gate_ptr + along_n(n, b_gate_n, b_gate_layout, N_RANK), mask=n_ok, other=0
-        ).to(tl.float32)
-    if b_up_ptr is None:
-        b_up = tl.full([], 0.0, tl.float32)
-    else:
-        b_up = tl.load(b_up_ptr + along_n(n, b_up_n, b_up_layout, N_RANK), mask=n_ok, other=0).to(
-            tl.float32
-        )
     y = _geglu_linear_formula(gate, up, b_gate, b_up)
     tl.store(
         y_ptr + (along_m(m, y_m, y_layout, M_RANK) + along_n(n, y_n, y_layout, N_RANK)),
@@ -106,6 +94,22 @@ def _geglu_linear_tiles(
     batch = group_at(tile_batch, b0, b1, BATCH_RANK, 1)
     m = group_at(rows, m0, m1, M_RANK, M_UNIT)
     n = group_at(cols, n0, n1, N_RANK, N_UNIT)
+    if b_gate_ptr is None:
+        b_gate = tl.full([], 0.0, tl.float32)
+    else:
+        b_gate = tl.load(
+            b_gate_ptr + along_n(n, (b_gate_n0, b_gate_n1, b_gate_n2), b_gate_layout, N_RANK),
+            mask=n_ok,
+            other=0,
+        ).to(tl.float32)
+    if b_up_ptr is None:
+        b_up = tl.full([], 0.0, tl.float32)
+    else:
+        b_up = tl.load(
+            b_up_ptr + along_n(n, (b_up_n0, b_up_n1, b_up_n2), b_up_layout, N_RANK),
+            mask=n_ok,
+            other=0,
+        ).to(tl.float32)
     gate = product_zeros(tl.float32, FORM, BLOCK_M, BLOCK_N, BLOCK_K)
     up = product_zeros(tl.float32, FORM, BLOCK_M, BLOCK_N, BLOCK_K)
     first, last = product_piece(part, k_size * K_UNIT, SPLIT, BLOCK_K)
@@ -160,11 +164,11 @@ def _geglu_linear_tiles(
         _geglu_linear_write(
             gate,
             up,
+            b_gate, b_up,
             batch, m, n, m_ok, n_ok,
-            b_gate_ptr, b_up_ptr, y_ptr,
-            (y_m0, y_m1, y_m2), (y_n0, y_n1, y_n2), (b_gate_n0, b_gate_n1, b_gate_n2),
-            (b_up_n0, b_up_n1, b_up_n2),
-            y_layout, b_gate_layout, b_up_layout, M_RANK, N_RANK,
+            y_ptr,
+            (y_m0, y_m1, y_m2), (y_n0, y_n1, y_n2),
+            y_layout, M_RANK, N_RANK,
         )  # fmt: skip
 
 
@@ -221,14 +225,31 @@ def _geglu_linear_stream(
             batch = group_at(tile_batch, b0, b1, BATCH_RANK, 1)
             m = group_at(rows, m0, m1, M_RANK, M_UNIT)
             n = group_at(cols, n0, n1, N_RANK, N_UNIT)
+            if b_gate_ptr is None:
+                b_gate = tl.full([], 0.0, tl.float32)
+            else:
+                b_gate = tl.load(
+                    b_gate_ptr
+                    + along_n(n, (b_gate_n0, b_gate_n1, b_gate_n2), b_gate_layout, N_RANK),
+                    mask=n_ok,
+                    other=0,
+                ).to(tl.float32)
+            if b_up_ptr is None:
+                b_up = tl.full([], 0.0, tl.float32)
+            else:
+                b_up = tl.load(
+                    b_up_ptr + along_n(n, (b_up_n0, b_up_n1, b_up_n2), b_up_layout, N_RANK),
+                    mask=n_ok,
+                    other=0,
+                ).to(tl.float32)
             _geglu_linear_write(
                 part_of(gate, half, HALVES),
                 part_of(up, half, HALVES),
+                b_gate, b_up,
                 batch, m, n, m_ok, n_ok,
-                b_gate_ptr, b_up_ptr, y_ptr,
-                (y_m0, y_m1, y_m2), (y_n0, y_n1, y_n2), (b_gate_n0, b_gate_n1, b_gate_n2),
-                (b_up_n0, b_up_n1, b_up_n2),
-                y_layout, b_gate_layout, b_up_layout, M_RANK, N_RANK,
+                y_ptr,
+                (y_m0, y_m1, y_m2), (y_n0, y_n1, y_n2),
+                y_layout, M_RANK, N_RANK,
             )  # fmt: skip
 
 
@@ -277,14 +298,30 @@ def _geglu_linear_span(
         batch = group_at(tile_batch, b0, b1, BATCH_RANK, 1)
         m = group_at(rows, m0, m1, M_RANK, M_UNIT)
         n = group_at(cols, n0, n1, N_RANK, N_UNIT)
+        if b_gate_ptr is None:
+            b_gate = tl.full([], 0.0, tl.float32)
+        else:
+            b_gate = tl.load(
+                b_gate_ptr + along_n(n, (b_gate_n0, b_gate_n1, b_gate_n2), b_gate_layout, N_RANK),
+                mask=n_ok,
+                other=0,
+            ).to(tl.float32)
+        if b_up_ptr is None:
+            b_up = tl.full([], 0.0, tl.float32)
+        else:
+            b_up = tl.load(
+                b_up_ptr + along_n(n, (b_up_n0, b_up_n1, b_up_n2), b_up_layout, N_RANK),
+                mask=n_ok,
+                other=0,
+            ).to(tl.float32)
         _geglu_linear_write(
             part_of(both, 0 ^ FIRST, 2),
             part_of(both, 1 ^ FIRST, 2),
+            b_gate, b_up,
             batch, m, n, m_ok, n_ok,
-            b_gate_ptr, b_up_ptr, y_ptr,
-            (y_m0, y_m1, y_m2), (y_n0, y_n1, y_n2), (b_gate_n0, b_gate_n1, b_gate_n2),
-            (b_up_n0, b_up_n1, b_up_n2),
-            y_layout, b_gate_layout, b_up_layout, M_RANK, N_RANK,
+            y_ptr,
+            (y_m0, y_m1, y_m2), (y_n0, y_n1, y_n2),
+            y_layout, M_RANK, N_RANK,
         )  # fmt: skip
 
 
@@ -318,6 +355,22 @@ def _geglu_linear_finish(
     batch = group_at(tile_batch, b0, b1, BATCH_RANK, 1)
     m = group_at(rows, m0, m1, M_RANK, M_UNIT)
     n = group_at(cols, n0, n1, N_RANK, N_UNIT)
+    if b_gate_ptr is None:
+        b_gate = tl.full([], 0.0, tl.float32)
+    else:
+        b_gate = tl.load(
+            b_gate_ptr + along_n(n, (b_gate_n0, b_gate_n1, b_gate_n2), b_gate_layout, N_RANK),
+            mask=n_ok,
+            other=0,
+        ).to(tl.float32)
+    if b_up_ptr is None:
+        b_up = tl.full([], 0.0, tl.float32)
+    else:
+        b_up = tl.load(
+            b_up_ptr + along_n(n, (b_up_n0, b_up_n1, b_up_n2), b_up_layout, N_RANK),
+            mask=n_ok,
+            other=0,
+        ).to(tl.float32)
     gate = partial_sum(
         partial_ptr, 0 * batch_size + tile_batch, 2 * batch_size, rows, cols,
         m_size * M_UNIT, n_size * N_UNIT, m_ok, n_ok, PARTS,
@@ -329,11 +382,11 @@ def _geglu_linear_finish(
     _geglu_linear_write(
         gate,
         up,
+        b_gate, b_up,
         batch, m, n, m_ok, n_ok,
-        b_gate_ptr, b_up_ptr, y_ptr,
-        (y_m0, y_m1, y_m2), (y_n0, y_n1, y_n2), (b_gate_n0, b_gate_n1, b_gate_n2),
-        (b_up_n0, b_up_n1, b_up_n2),
-        y_layout, b_gate_layout, b_up_layout, M_RANK, N_RANK,
+        y_ptr,
+        (y_m0, y_m1, y_m2), (y_n0, y_n1, y_n2),
+        y_layout, M_RANK, N_RANK,
     )  # fmt: skip
 
 
@@ -434,20 +487,22 @@ _WALK = rt.ProductWalk(
 _CONFIGS = {
     "sm_75": {
         "half": (
-            rt.band(1, rt.BEYOND, "vector pointers", (1, 1, 4096), 2, 1, 8),
+            rt.band(1, rt.BEYOND, "vector pointers", (1, 8, 512), 2, 1, 8),
             rt.band(rt.BEYOND, rt.BEYOND, "outer library", (32, 32, 1), 4, 1, 8),
         ),
         "f32": (
-            rt.band(1, rt.BEYOND, "vector pointers", (1, 1, 2048), 2, 1, 8),
-            rt.band(rt.BEYOND, rt.BEYOND, "outer library", (32, 32, 1), 4, 1, 8),
+            rt.band(1, rt.BEYOND, "vector pointers", (1, 8, 512), 4, 1, 8),
+            rt.band(rt.BEYOND, rt.BEYOND, "outer library", (16, 128, 1), 4, 1, 8),
         ),
     },
     "sm_80": {
         "half": (
-            rt.band(1, rt.BEYOND, "vector pointers", (1, 2, 1024), 2, 1, 8),
-            rt.band(16, 1024, "dot pointers", (16, 32, 64), 4, 5, 8, split=4),
+            rt.band(1, 1024, "vector pointers", (1, 8, 1024), 4, 1, 8),
+            rt.band(1, rt.BEYOND, "vector pointers", (1, 8, 512), 2, 1, 8),
+            rt.band(16, 1024, "dot pointers", (16, 32, 64), 4, 5, 8, split=8),
             rt.band(16, rt.BEYOND, "dot pointers", (16, 32, 64), 4, 5, 8),
-            rt.band(64, 4096, "dot pointers", (64, 64, 32), 4, 5, 8, split=4),
+            rt.band(64, 1024, "dot pointers", (64, 64, 64), 4, 4, 8, split=4),
+            rt.band(64, 4096, "dot pointers", (64, 64, 64), 4, 4, 8),
             rt.band(64, rt.BEYOND, "dot pointers", (64, 64, 32), 4, 5, 8),
             rt.band(128, 1024, "dot pointers", (64, 128, 32), 4, 5, 8, split=4),
             rt.band(128, 4096, "dot pointers", (64, 128, 32), 4, 5, 8),
@@ -461,15 +516,18 @@ _CONFIGS = {
             rt.band(rt.BEYOND, rt.BEYOND, "dot pointers", (128, 128, 32), 8, 5, 16),
         ),
         "f32": (
-            rt.band(1, rt.BEYOND, "vector pointers", (1, 2, 1024), 2, 1, 8),
+            rt.band(1, 1024, "vector pointers", (1, 4, 1024), 4, 1, 8),
+            rt.band(1, rt.BEYOND, "vector pointers", (1, 8, 512), 4, 1, 8),
             rt.band(rt.BEYOND, rt.BEYOND, "dot library", (32, 128, 16), 4, 5, 8),
         ),
     },
     "sm_86": {
         "half": (
-            rt.band(1, rt.BEYOND, "vector pointers", (1, 4, 1024), 2, 1, 8),
-            rt.band(16, 1024, "dot pointers", (16, 64, 32), 4, 4, 8, split=4),
-            rt.band(16, rt.BEYOND, "dot pointers", (16, 64, 32), 4, 4, 8),
+            rt.band(1, 1024, "vector pointers", (1, 8, 1024), 4, 1, 8),
+            rt.band(1, rt.BEYOND, "vector pointers", (1, 8, 512), 2, 1, 8),
+            rt.band(16, 1024, "dot pointers", (16, 32, 64), 4, 5, 8, split=4),
+            rt.band(16, 4096, "dot pointers", (16, 32, 64), 4, 5, 8),
+            rt.band(16, rt.BEYOND, "dot pointers", (16, 32, 64), 4, 4, 8),
             rt.band(64, 1024, "dot pointers", (64, 128, 32), 4, 3, 8, split=8),
             rt.band(64, 4096, "dot pointers", (64, 128, 32), 4, 3, 8, split=2),
             rt.band(64, rt.BEYOND, "dot pointers", (64, 128, 32), 4, 3, 8, split=4),
@@ -484,227 +542,234 @@ _CONFIGS = {
             rt.band(rt.BEYOND, rt.BEYOND, "dot pointers", (128, 128, 32), 8, 5, 16),
         ),
         "f32": (
-            rt.band(1, rt.BEYOND, "vector pointers", (1, 4, 512), 2, 1, 8),
-            rt.band(16, 4096, "dot library", (64, 64, 16), 4, 5, 8),
-            rt.band(16, rt.BEYOND, "dot pointers", (16, 256, 16), 4, 2, 8),
-            rt.band(rt.BEYOND, rt.BEYOND, "dot library", (64, 64, 16), 4, 5, 8),
+            rt.band(1, 1024, "vector pointers", (1, 4, 1024), 4, 1, 8),
+            rt.band(1, rt.BEYOND, "vector pointers", (1, 8, 256), 2, 1, 8),
+            rt.band(rt.BEYOND, rt.BEYOND, "dot library", (64, 64, 32), 4, 5, 8),
         ),
     },
     "sm_89": {
         "half": (
-            rt.band(1, rt.BEYOND, "vector pointers", (1, 1, 2048), 2, 1, 8),
-            rt.band(16, 1024, "dot pointers", (16, 32, 64), 4, 4, 8, split=4),
+            rt.band(1, 1024, "vector pointers", (1, 8, 2048), 8, 1, 8),
+            rt.band(1, 4096, "vector pointers", (1, 4, 1024), 2, 1, 8),
+            rt.band(1, rt.BEYOND, "vector pointers", (1, 8, 256), 1, 1, 8),
+            rt.band(16, 1024, "dot pointers", (16, 32, 64), 4, 5, 8, split=8),
+            rt.band(16, 4096, "dot pointers", (16, 64, 64), 4, 5, 8),
             rt.band(16, rt.BEYOND, "dot pointers", (16, 32, 64), 4, 4, 8),
-            rt.band(64, 1024, "dot pointers", (64, 32, 32), 4, 5, 8, split=4),
-            rt.band(64, 4096, "dot pointers", (64, 32, 32), 4, 5, 8),
+            rt.band(64, 1024, "dot pointers", (32, 64, 64), 4, 5, 8, split=4),
+            rt.band(64, 4096, "dot pointers", (32, 64, 64), 4, 5, 8),
             rt.band(64, rt.BEYOND, "dot pointers", (64, 64, 32), 4, 5, 8),
-            rt.band(128, 1024, "dot pointers", (64, 128, 32), 4, 3, 8, split=8),
-            rt.band(128, 4096, "dot pointers", (64, 128, 32), 4, 3, 8, split=2),
+            rt.band(128, 1024, "dot pointers", (64, 64, 64), 4, 5, 8, split=4),
+            rt.band(128, 4096, "dot pointers", (64, 128, 32), 4, 5, 8, split=2),
             rt.band(128, rt.BEYOND, "dot pointers", (128, 128, 32), 8, 5, 8),
-            rt.band(256, 1024, "dot pointers", (64, 128, 32), 4, 3, 8, split=4),
-            rt.band(256, 4096, "dot pointers", (64, 128, 32), 4, 3, 8),
+            rt.band(256, 1024, "dot pointers", (64, 128, 32), 4, 5, 8, split=4),
+            rt.band(256, 4096, "dot pointers", (128, 64, 32), 4, 4, 8),
             rt.band(256, rt.BEYOND, "dot pointers", (128, 128, 32), 8, 5, 8),
-            rt.band(512, 1024, "dot pointers", (64, 128, 32), 4, 3, 8, split=2),
+            rt.band(512, 1024, "dot pointers", (64, 128, 32), 4, 5, 8, split=2),
             rt.band(512, rt.BEYOND, "dot pointers", (128, 128, 32), 8, 5, 8),
-            rt.band(1024, 1024, "dot pointers", (64, 128, 32), 4, 3, 16),
+            rt.band(1024, 1024, "dot pointers", (128, 64, 32), 4, 4, 8),
             rt.band(1024, rt.BEYOND, "dot pointers", (128, 128, 32), 8, 5, 8),
             rt.band(rt.BEYOND, rt.BEYOND, "dot pointers", (128, 128, 32), 8, 5, 16),
         ),
         "f32": (
-            rt.band(1, rt.BEYOND, "vector pointers", (1, 1, 2048), 2, 1, 8),
-            rt.band(16, 1024, "dot library", (64, 64, 16), 4, 3, 8),
-            rt.band(16, rt.BEYOND, "swapped pointers", (16, 64, 32), 4, 6, 8, split=2),
-            rt.band(64, 1024, "dot library", (64, 64, 16), 4, 3, 8),
-            rt.band(64, 4096, "dot pointers", (64, 64, 16), 4, 5, 8, split=2),
-            rt.band(64, rt.BEYOND, "dot pointers", (64, 64, 16), 4, 5, 8),
-            rt.band(rt.BEYOND, rt.BEYOND, "dot library", (64, 64, 16), 4, 3, 8),
+            rt.band(1, 1024, "vector pointers", (1, 8, 1024), 8, 1, 8),
+            rt.band(1, rt.BEYOND, "vector pointers", (1, 8, 512), 4, 1, 8),
+            rt.band(rt.BEYOND, rt.BEYOND, "dot library", (64, 64, 16), 4, 5, 8),
         ),
     },
     "sm_90": {
         "half": (
-            rt.band(1, rt.BEYOND, "vector pointers", (1, 1, 2048), 2, 1, 8),
-            rt.band(16, 1024, "dot pointers", (16, 32, 32), 4, 5, 8, split=4),
-            rt.band(16, 4096, "dot pointers", (16, 32, 32), 4, 5, 8),
-            rt.band(16, rt.BEYOND, "swapped descriptors", (16, 128, 64), 4, 6, 4),
-            rt.band(64, 1024, "dot pointers", (64, 32, 32), 4, 5, 8, split=4),
-            rt.band(64, 4096, "dot pointers", (64, 32, 32), 4, 5, 8),
+            rt.band(1, 1024, "vector pointers", (1, 4, 2048), 4, 1, 8),
+            rt.band(1, rt.BEYOND, "vector pointers", (1, 8, 512), 2, 1, 8),
+            rt.band(16, 1024, "dot pointers", (16, 32, 64), 4, 5, 8, split=8),
+            rt.band(16, 4096, "dot pointers", (16, 64, 64), 4, 5, 8),
+            rt.band(16, rt.BEYOND, "dot descriptors", (64, 128, 64), 4, 5, 4),
+            rt.band(64, 1024, "dot pointers", (32, 64, 64), 4, 5, 8, split=8),
+            rt.band(64, 4096, "dot pointers", (64, 32, 64), 4, 5, 8),
             rt.band(64, rt.BEYOND, "dot descriptors", (64, 128, 64), 4, 5, 4),
-            rt.band(128, 1024, "dot pointers", (64, 64, 32), 4, 5, 8, split=4),
-            rt.band(128, 4096, "swapped descriptors", (64, 64, 64), 4, 8, 4),
+            rt.band(128, 1024, "dot pointers", (64, 128, 32), 4, 5, 8, split=8),
+            rt.band(128, 4096, "dot descriptors", (64, 64, 64), 4, 5, 4),
             rt.band(128, rt.BEYOND, "dot descriptors", (128, 128, 64), 8, 4, 4),
-            rt.band(256, 1024, "dot pointers", (64, 32, 32), 4, 5, 8),
+            rt.band(256, 1024, "dot pointers", (64, 128, 64), 4, 5, 8, split=4),
             rt.band(256, 4096, "dot descriptors", (128, 64, 64), 4, 5, 4),
             rt.band(256, rt.BEYOND, "dot descriptors", (128, 128, 64), 8, 4, 4),
-            rt.band(512, 1024, "swapped descriptors", (64, 64, 64), 4, 8, 4),
+            rt.band(512, 1024, "dot descriptors", (64, 64, 64), 4, 5, 4),
             rt.band(512, rt.BEYOND, "dot descriptors", (128, 128, 64), 8, 4, 4),
             rt.band(1024, 1024, "dot descriptors", (128, 64, 64), 4, 5, 4),
             rt.band(1024, rt.BEYOND, "dot descriptors", (128, 128, 64), 8, 4, 4),
             rt.band(rt.BEYOND, rt.BEYOND, "dot descriptors", (128, 128, 64), 8, 4, 16),
         ),
         "f32": (
-            rt.band(1, rt.BEYOND, "vector pointers", (1, 1, 1024), 2, 1, 8),
+            rt.band(1, 1024, "vector pointers", (1, 4, 1024), 4, 1, 8),
+            rt.band(1, 4096, "vector pointers", (1, 8, 512), 4, 1, 8),
+            rt.band(1, rt.BEYOND, "vector pointers", (1, 8, 128), 1, 1, 8),
             rt.band(rt.BEYOND, rt.BEYOND, "dot library", (64, 64, 16), 4, 5, 8),
         ),
     },
     "sm_100": {
         "half": (
-            rt.band(1, 1024, "vector pointers", (1, 1, 2048), 2, 1, 8),
-            rt.band(1, rt.BEYOND, "vector pointers", (1, 4, 512), 2, 1, 8),
-            rt.band(16, 1024, "dot pointers", (16, 32, 32), 4, 5, 8, split=4),
-            rt.band(16, 4096, "dot pointers", (16, 32, 32), 4, 5, 8),
-            rt.band(16, rt.BEYOND, "swapped descriptors", (16, 128, 64), 4, 6, 4),
-            rt.band(64, 1024, "dot pointers", (16, 32, 32), 4, 5, 8),
-            rt.band(64, 4096, "dot pointers", (64, 32, 32), 4, 4, 8),
+            rt.band(1, 1024, "vector pointers", (1, 2, 2048), 2, 1, 8),
+            rt.band(1, rt.BEYOND, "vector pointers", (1, 8, 512), 2, 1, 8),
+            rt.band(16, 1024, "dot pointers", (16, 32, 64), 4, 5, 8, split=8),
+            rt.band(16, rt.BEYOND, "dot pointers", (16, 32, 64), 4, 5, 8),
+            rt.band(64, 1024, "dot pointers", (32, 64, 64), 4, 5, 8, split=8),
+            rt.band(64, 4096, "dot pointers", (64, 32, 64), 4, 5, 8),
             rt.band(64, rt.BEYOND, "dot descriptors", (64, 128, 64), 4, 5, 4),
-            rt.band(128, 1024, "dot pointers", (32, 32, 32), 4, 5, 8),
-            rt.band(128, 4096, "swapped descriptors", (64, 64, 64), 4, 8, 4),
+            rt.band(128, 1024, "dot pointers", (64, 64, 64), 4, 4, 8, split=8),
+            rt.band(128, 4096, "dot descriptors", (64, 64, 64), 4, 5, 4),
             rt.band(128, rt.BEYOND, "dot descriptors", (128, 128, 64), 4, 4, 4),
-            rt.band(256, 1024, "dot pointers", (64, 32, 32), 4, 4, 8),
+            rt.band(256, 1024, "dot pointers", (64, 32, 64), 4, 5, 8),
             rt.band(256, 4096, "dot descriptors", (128, 64, 64), 4, 5, 4),
             rt.band(256, rt.BEYOND, "dot descriptors", (128, 128, 64), 4, 4, 4),
-            rt.band(512, 1024, "swapped descriptors", (64, 64, 64), 4, 8, 4),
-            rt.band(512, rt.BEYOND, "dot descriptors", (128, 128, 64), 4, 4, 4),
+            rt.band(512, 1024, "dot descriptors", (64, 64, 64), 4, 5, 4),
+            rt.band(512, 4096, "dot descriptors", (128, 128, 64), 4, 4, 4),
+            rt.band(512, rt.BEYOND, "dot pointers", (128, 256, 32), 8, 5, 8),
             rt.band(1024, 1024, "dot descriptors", (128, 64, 64), 4, 5, 4),
             rt.band(1024, 4096, "dot pointers", (256, 128, 32), 8, 5, 8),
-            rt.band(1024, rt.BEYOND, "dot descriptors", (128, 128, 64), 4, 4, 4),
+            rt.band(1024, rt.BEYOND, "dot pointers", (128, 256, 32), 8, 5, 8),
             rt.band(rt.BEYOND, 1024, "dot pointers", (128, 256, 32), 8, 5, 16),
             rt.band(rt.BEYOND, rt.BEYOND, "dot pointers", (256, 128, 32), 8, 5, 16),
         ),
         "f32": (
-            rt.band(1, rt.BEYOND, "vector pointers", (1, 1, 1024), 2, 1, 8),
-            rt.band(rt.BEYOND, rt.BEYOND, "dot library", (64, 64, 16), 4, 5, 8),
+            rt.band(1, 1024, "vector pointers", (1, 4, 1024), 4, 1, 8),
+            rt.band(1, 4096, "vector pointers", (1, 8, 512), 4, 1, 8),
+            rt.band(1, rt.BEYOND, "vector pointers", (1, 8, 128), 1, 1, 8),
+            rt.band(rt.BEYOND, rt.BEYOND, "dot library", (32, 128, 32), 4, 5, 8),
         ),
     },
     "sm_120": {
         "half": (
-            rt.band(1, rt.BEYOND, "vector pointers", (1, 1, 2048), 2, 1, 8),
-            rt.band(16, 1024, "dot pointers", (16, 32, 32), 4, 5, 8, split=4),
-            rt.band(16, 4096, "dot pointers", (16, 32, 64), 4, 4, 8),
-            rt.band(16, rt.BEYOND, "swapped descriptors", (16, 64, 64), 4, 6, 4),
-            rt.band(64, 1024, "dot pointers", (64, 64, 32), 4, 3, 8, split=8),
-            rt.band(64, 4096, "dot pointers", (64, 128, 32), 4, 3, 8, split=4),
+            rt.band(1, 1024, "vector pointers", (1, 4, 2048), 4, 1, 8),
+            rt.band(1, rt.BEYOND, "vector pointers", (1, 8, 512), 2, 1, 8),
+            rt.band(16, 1024, "dot pointers", (16, 32, 64), 4, 5, 8, split=8),
+            rt.band(16, 4096, "dot pointers", (16, 32, 64), 4, 5, 8, split=2),
+            rt.band(16, rt.BEYOND, "dot descriptors", (64, 128, 64), 4, 3, 4),
+            rt.band(64, 1024, "dot pointers", (64, 64, 32), 4, 5, 8, split=8),
+            rt.band(64, 4096, "dot pointers", (64, 128, 32), 4, 5, 8, split=4),
             rt.band(64, rt.BEYOND, "dot descriptors", (64, 128, 64), 4, 3, 4),
             rt.band(128, 1024, "dot pointers", (64, 128, 32), 4, 3, 8, split=8),
             rt.band(128, 4096, "dot pointers", (64, 128, 32), 4, 3, 8, split=2),
-            rt.band(128, rt.BEYOND, "dot descriptors", (64, 64, 64), 4, 4, 4),
+            rt.band(128, rt.BEYOND, "dot pointers", (128, 128, 32), 8, 5, 8),
             rt.band(256, 1024, "dot pointers", (64, 128, 32), 4, 3, 8, split=4),
             rt.band(256, rt.BEYOND, "dot descriptors", (64, 128, 64), 4, 3, 4),
             rt.band(512, 1024, "dot pointers", (64, 128, 32), 4, 3, 8, split=2),
             rt.band(512, rt.BEYOND, "dot pointers", (128, 128, 32), 8, 5, 8),
             rt.band(1024, 1024, "dot descriptors", (64, 128, 64), 4, 3, 16),
-            rt.band(1024, 4096, "dot pointers", (128, 128, 32), 8, 5, 8),
-            rt.band(1024, rt.BEYOND, "dot descriptors", (64, 128, 64), 4, 3, 16),
-            rt.band(rt.BEYOND, 4096, "dot descriptors", (64, 128, 64), 4, 3, 16),
+            rt.band(1024, rt.BEYOND, "dot pointers", (128, 128, 32), 8, 5, 8),
             rt.band(rt.BEYOND, rt.BEYOND, "dot pointers", (128, 128, 32), 8, 5, 16),
         ),
         "f32": (
-            rt.band(1, rt.BEYOND, "vector pointers", (1, 2, 1024), 2, 1, 8),
+            rt.band(1, 1024, "vector pointers", (1, 8, 1024), 8, 1, 8),
+            rt.band(1, rt.BEYOND, "vector pointers", (1, 8, 512), 4, 1, 8),
             rt.band(rt.BEYOND, rt.BEYOND, "dot library", (64, 64, 16), 4, 3, 8),
         ),
     },
     "gfx90a": {
         "half": (
-            rt.band(1, rt.BEYOND, "vector pointers", (1, 2, 2048), 2, 1, 8),
-            rt.band(16, 1024, "dot pointers", (16, 32, 32), 4, 4, 8, split=4),
-            rt.band(16, 4096, "dot pointers", (16, 32, 32), 4, 4, 8),
-            rt.band(16, rt.BEYOND, "swapped pointers", (16, 32, 64), 4, 3, 8),
-            rt.band(64, 4096, "dot pointers", (64, 128, 32), 4, 4, 8, split=8),
-            rt.band(64, rt.BEYOND, "dot pointers", (64, 128, 32), 4, 4, 8, split=4),
-            rt.band(128, 1024, "dot pointers", (64, 128, 32), 4, 4, 8, split=4),
-            rt.band(128, 4096, "dot pointers", (64, 128, 32), 4, 4, 8, split=8),
+            rt.band(1, 1024, "vector pointers", (1, 8, 2048), 2, 1, 8),
+            rt.band(1, rt.BEYOND, "vector pointers", (1, 8, 1024), 1, 1, 8),
+            rt.band(16, 1024, "dot pointers", (16, 32, 64), 4, 4, 8, split=4),
+            rt.band(16, rt.BEYOND, "dot pointers", (16, 32, 64), 4, 4, 8),
+            rt.band(64, 1024, "dot pointers", (64, 128, 32), 4, 4, 8, split=8),
+            rt.band(64, rt.BEYOND, "dot pointers", (64, 128, 32), 4, 4, 8, split=2),
             rt.band(128, rt.BEYOND, "dot pointers", (64, 128, 32), 4, 4, 8, split=4),
             rt.band(256, 1024, "dot pointers", (64, 128, 32), 4, 4, 8, split=8),
             rt.band(256, 4096, "dot pointers", (64, 128, 32), 4, 4, 8, split=4),
             rt.band(256, rt.BEYOND, "dot pointers", (128, 128, 32), 4, 3, 8),
             rt.band(512, 1024, "dot pointers", (64, 128, 32), 4, 4, 8, split=8),
-            rt.band(512, 4096, "dot pointers", (64, 128, 32), 4, 2, 8),
+            rt.band(512, 4096, "dot pointers", (64, 128, 32), 4, 4, 8, split=2),
             rt.band(512, rt.BEYOND, "dot pointers", (128, 128, 32), 4, 3, 8),
             rt.band(1024, 1024, "dot pointers", (64, 128, 32), 4, 4, 16, split=4),
             rt.band(1024, rt.BEYOND, "dot pointers", (128, 128, 32), 4, 3, 8),
             rt.band(rt.BEYOND, rt.BEYOND, "dot pointers", (128, 128, 32), 4, 3, 16),
         ),
         "f32": (
-            rt.band(1, rt.BEYOND, "vector pointers", (1, 2, 2048), 2, 1, 8),
+            rt.band(1, rt.BEYOND, "vector pointers", (1, 8, 1024), 1, 1, 8),
             rt.band(rt.BEYOND, rt.BEYOND, "dot library", (64, 64, 16), 4, 3, 8),
         ),
     },
     "gfx942": {
         "half": (
-            rt.band(1, rt.BEYOND, "vector pointers", (1, 1, 2048), 2, 1, 8),
-            rt.band(16, 1024, "dot pointers", (16, 32, 32), 4, 4, 8, split=8),
-            rt.band(16, 4096, "dot pointers", (16, 32, 32), 4, 4, 8, split=2),
-            rt.band(16, rt.BEYOND, "dot pointers", (16, 32, 32), 4, 4, 8),
-            rt.band(64, 1024, "dot pointers", (64, 32, 32), 4, 3, 8, split=8),
-            rt.band(64, 4096, "dot pointers", (64, 32, 32), 4, 3, 8, split=2),
-            rt.band(64, rt.BEYOND, "dot pointers", (64, 32, 32), 4, 3, 8),
-            rt.band(128, 1024, "dot pointers", (64, 64, 32), 4, 3, 8, split=8),
+            rt.band(1, 1024, "vector pointers", (1, 4, 4096), 2, 1, 8),
+            rt.band(1, 4096, "vector pointers", (1, 8, 2048), 2, 1, 8),
+            rt.band(1, rt.BEYOND, "vector pointers", (1, 8, 1024), 1, 1, 8),
+            rt.band(16, 1024, "dot pointers", (16, 32, 64), 4, 5, 8, split=8),
+            rt.band(16, 4096, "dot pointers", (16, 32, 64), 4, 4, 8, split=4),
+            rt.band(16, rt.BEYOND, "dot pointers", (16, 32, 64), 4, 4, 8),
+            rt.band(64, 1024, "dot pointers", (64, 32, 64), 4, 4, 8, split=8),
+            rt.band(64, 4096, "dot pointers", (32, 64, 32), 4, 4, 8, split=4),
+            rt.band(64, rt.BEYOND, "dot pointers", (32, 64, 32), 4, 4, 8),
+            rt.band(128, 1024, "dot pointers", (64, 64, 32), 4, 5, 8, split=8),
             rt.band(128, 4096, "dot pointers", (64, 128, 32), 4, 4, 8, split=4),
-            rt.band(128, rt.BEYOND, "dot pointers", (128, 64, 32), 4, 2, 8),
-            rt.band(256, 1024, "dot pointers", (64, 64, 32), 4, 3, 8, split=8),
+            rt.band(128, rt.BEYOND, "dot pointers", (128, 64, 32), 4, 4, 8),
+            rt.band(256, 1024, "dot pointers", (64, 128, 32), 4, 4, 8, split=8),
             rt.band(256, 4096, "dot pointers", (64, 128, 32), 4, 4, 8, split=4),
             rt.band(256, rt.BEYOND, "dot pointers", (128, 128, 32), 4, 3, 8),
             rt.band(512, 1024, "dot pointers", (64, 128, 32), 4, 4, 8, split=4),
-            rt.band(512, 4096, "dot pointers", (128, 64, 32), 4, 2, 8),
+            rt.band(512, 4096, "dot pointers", (128, 64, 32), 4, 4, 8),
             rt.band(512, rt.BEYOND, "dot pointers", (128, 128, 32), 4, 3, 8),
             rt.band(1024, 1024, "dot pointers", (64, 128, 32), 4, 4, 16, split=4),
             rt.band(1024, rt.BEYOND, "dot pointers", (128, 128, 32), 4, 3, 8),
             rt.band(rt.BEYOND, rt.BEYOND, "dot pointers", (128, 128, 32), 4, 3, 16),
         ),
         "f32": (
-            rt.band(1, rt.BEYOND, "vector pointers", (1, 1, 2048), 2, 1, 8),
+            rt.band(1, 1024, "vector pointers", (1, 4, 2048), 1, 1, 8),
+            rt.band(1, rt.BEYOND, "vector pointers", (1, 8, 1024), 1, 1, 8),
             rt.band(rt.BEYOND, rt.BEYOND, "dot library", (64, 64, 16), 4, 3, 8),
         ),
     },
     "gfx950": {
         "half": (
-            rt.band(1, rt.BEYOND, "vector pointers", (1, 1, 2048), 2, 1, 8),
-            rt.band(16, 1024, "dot pointers", (16, 32, 64), 4, 4, 8, split=8),
-            rt.band(16, rt.BEYOND, "dot pointers", (16, 32, 64), 4, 4, 8),
-            rt.band(64, 1024, "dot pointers", (64, 32, 32), 4, 5, 8, split=8),
-            rt.band(64, 4096, "dot pointers", (32, 32, 64), 4, 4, 8),
-            rt.band(64, rt.BEYOND, "dot pointers", (64, 32, 64), 4, 4, 8),
-            rt.band(128, 1024, "dot pointers", (64, 64, 32), 4, 5, 8, split=8),
-            rt.band(128, 4096, "dot pointers", (64, 128, 32), 4, 3, 8, split=4),
-            rt.band(128, rt.BEYOND, "dot pointers", (128, 64, 32), 4, 4, 8),
-            rt.band(256, 1024, "dot pointers", (64, 64, 32), 4, 5, 8, split=4),
-            rt.band(256, 4096, "dot pointers", (64, 64, 32), 4, 5, 8),
-            rt.band(256, rt.BEYOND, "dot pointers", (128, 128, 32), 4, 4, 8),
-            rt.band(512, 1024, "dot pointers", (64, 128, 32), 4, 3, 8, split=4),
-            rt.band(512, 4096, "dot pointers", (128, 64, 32), 4, 4, 8),
+            rt.band(1, 4096, "vector pointers", (1, 8, 2048), 2, 1, 8),
+            rt.band(1, rt.BEYOND, "vector pointers", (1, 8, 1024), 1, 1, 8),
+            rt.band(16, 1024, "dot pointers", (16, 64, 64), 4, 5, 8, split=8),
+            rt.band(16, rt.BEYOND, "dot pointers", (16, 32, 64), 4, 5, 8),
+            rt.band(64, 1024, "dot pointers", (64, 32, 64), 4, 5, 8, split=8),
+            rt.band(64, 4096, "dot pointers", (32, 32, 64), 4, 5, 8),
+            rt.band(64, rt.BEYOND, "dot pointers", (64, 32, 64), 4, 5, 8),
+            rt.band(128, 1024, "dot pointers", (64, 64, 64), 4, 4, 8, split=8),
+            rt.band(128, 4096, "dot pointers", (64, 128, 64), 4, 4, 8, split=4),
+            rt.band(128, rt.BEYOND, "dot pointers", (128, 64, 64), 4, 5, 8),
+            rt.band(256, 1024, "dot pointers", (64, 128, 64), 4, 4, 8, split=8),
+            rt.band(256, 4096, "dot pointers", (64, 64, 64), 4, 5, 8),
+            rt.band(256, rt.BEYOND, "dot pointers", (128, 128, 64), 4, 4, 8),
+            rt.band(512, 1024, "dot pointers", (64, 128, 64), 4, 4, 8, split=4),
+            rt.band(512, 4096, "dot pointers", (128, 64, 64), 4, 5, 8),
             rt.band(512, rt.BEYOND, "dot pointers", (256, 128, 32), 8, 5, 8),
-            rt.band(1024, 1024, "dot pointers", (64, 64, 32), 4, 5, 16),
-            rt.band(1024, 4096, "dot pointers", (128, 128, 32), 4, 4, 8),
+            rt.band(1024, 1024, "dot pointers", (64, 64, 64), 4, 5, 16),
+            rt.band(1024, 4096, "dot pointers", (128, 128, 64), 4, 4, 8),
             rt.band(1024, rt.BEYOND, "dot pointers", (256, 256, 32), 8, 4, 8),
             rt.band(rt.BEYOND, 1024, "dot pointers", (256, 128, 32), 8, 5, 16),
             rt.band(rt.BEYOND, rt.BEYOND, "dot pointers", (256, 256, 32), 8, 4, 16),
         ),
         "f32": (
-            rt.band(1, rt.BEYOND, "vector pointers", (1, 1, 2048), 2, 1, 8),
+            rt.band(1, rt.BEYOND, "vector pointers", (1, 8, 1024), 1, 1, 8),
             rt.band(rt.BEYOND, rt.BEYOND, "dot library", (64, 64, 16), 4, 5, 8),
         ),
     },
     "gfx1100": {
         "half": (
-            rt.band(1, rt.BEYOND, "vector pointers", (1, 1, 2048), 2, 1, 8),
-            rt.band(16, 1024, "dot pointers", (16, 32, 32), 4, 3, 8, split=2),
-            rt.band(16, rt.BEYOND, "dot pointers", (16, 32, 32), 4, 3, 8),
-            rt.band(64, 1024, "dot pointers", (64, 64, 32), 4, 3, 8, split=4),
-            rt.band(64, 4096, "swapped pointers", (64, 64, 64), 4, 3, 8, split=4),
-            rt.band(64, rt.BEYOND, "dot pointers", (64, 64, 32), 4, 2, 8),
-            rt.band(128, 1024, "dot pointers", (64, 64, 32), 4, 3, 8, split=2),
+            rt.band(1, 1024, "vector pointers", (1, 8, 2048), 8, 1, 8),
+            rt.band(1, rt.BEYOND, "vector pointers", (1, 8, 1024), 4, 1, 8),
+            rt.band(16, 1024, "dot pointers", (16, 32, 64), 4, 4, 8, split=4),
+            rt.band(16, rt.BEYOND, "dot pointers", (16, 32, 64), 4, 4, 8),
+            rt.band(64, 1024, "dot pointers", (64, 64, 32), 4, 5, 8, split=4),
+            rt.band(64, rt.BEYOND, "dot pointers", (64, 64, 32), 4, 5, 8),
+            rt.band(128, 1024, "dot pointers", (64, 64, 32), 4, 5, 8, split=8),
             rt.band(128, 4096, "dot pointers", (64, 64, 32), 4, 3, 8, split=4),
             rt.band(128, rt.BEYOND, "dot pointers", (64, 64, 32), 4, 2, 8),
-            rt.band(256, 1024, "dot pointers", (64, 64, 32), 4, 3, 8, split=8),
+            rt.band(256, 1024, "dot pointers", (64, 64, 32), 4, 5, 8, split=4),
             rt.band(256, rt.BEYOND, "dot pointers", (64, 64, 32), 4, 2, 8),
             rt.band(512, 1024, "dot pointers", (64, 64, 32), 4, 3, 8, split=4),
             rt.band(512, 4096, "dot pointers", (64, 128, 32), 8, 2, 8),
             rt.band(512, rt.BEYOND, "dot pointers", (64, 64, 32), 4, 2, 8),
             rt.band(1024, 1024, "dot pointers", (64, 64, 32), 4, 2, 16),
-            rt.band(1024, rt.BEYOND, "dot pointers", (64, 128, 32), 8, 2, 16),
+            rt.band(1024, 4096, "dot pointers", (64, 128, 32), 8, 2, 16),
+            rt.band(1024, rt.BEYOND, "dot pointers", (64, 64, 32), 4, 3, 16),
+            rt.band(rt.BEYOND, 4096, "dot pointers", (64, 64, 32), 4, 3, 16),
             rt.band(rt.BEYOND, rt.BEYOND, "dot pointers", (64, 128, 32), 8, 2, 16),
         ),
         "f32": (
-            rt.band(1, rt.BEYOND, "vector pointers", (1, 1, 2048), 2, 1, 8),
+            rt.band(1, rt.BEYOND, "vector pointers", (1, 8, 1024), 8, 1, 8),
             rt.band(rt.BEYOND, rt.BEYOND, "dot library", (64, 64, 16), 4, 3, 8),
         ),
     },

@@ -42,20 +42,13 @@ def _linear_int8_formula(product, x_scale, w_scale, b):
 
 @triton.jit
 def _linear_int8_write(
-    product, batch, m, n, m_ok, n_ok,
-    x_scale_ptr, w_scale_ptr, b_ptr, y_ptr,
-    y_m, y_n, x_scale_m, w_scale_n, b_n,
-    y_layout: tl.constexpr, x_scale_layout: tl.constexpr, w_scale_layout: tl.constexpr,
-    b_layout: tl.constexpr, M_RANK: tl.constexpr, N_RANK: tl.constexpr,
+    product, b, w_scale, x_scale,
+    batch, m, n, m_ok, n_ok,
+    y_ptr,
+    y_m, y_n,
+    y_layout: tl.constexpr, M_RANK: tl.constexpr, N_RANK: tl.constexpr,
 ):  # fmt: skip
     """Computes and stores a tile of `y` from its sums."""
-    x_scale = tl.load(
-        x_scale_ptr + along_m(m, x_scale_m, x_scale_layout, M_RANK), mask=m_ok, other=0
-    )
-    w_scale = tl.load(
-        w_scale_ptr + along_n(n, w_scale_n, w_scale_layout, N_RANK), mask=n_ok, other=0
-    )
-    b = tl.load(b_ptr + along_n(n, b_n, b_layout, N_RANK), mask=n_ok, other=0).to(tl.float32)
     y = _linear_int8_formula(product, x_scale, w_scale, b)
     tl.store(
         y_ptr + (along_m(m, y_m, y_layout, M_RANK) + along_n(n, y_n, y_layout, N_RANK)),
@@ -96,6 +89,19 @@ def _linear_int8_tiles(
     batch = group_at(tile_batch, b0, b1, BATCH_RANK, 1)
     m = group_at(rows, m0, m1, M_RANK, M_UNIT)
     n = group_at(cols, n0, n1, N_RANK, N_UNIT)
+    x_scale = tl.load(
+        x_scale_ptr + along_m(m, (x_scale_m0, x_scale_m1, x_scale_m2), x_scale_layout, M_RANK),
+        mask=m_ok,
+        other=0,
+    )
+    w_scale = tl.load(
+        w_scale_ptr + along_n(n, (w_scale_n0, w_scale_n1, w_scale_n2), w_scale_layout, N_RANK),
+        mask=n_ok,
+        other=0,
+    )
+    b = tl.load(b_ptr + along_n(n, (b_n0, b_n1, b_n2), b_layout, N_RANK), mask=n_ok, other=0).to(
+        tl.float32
+    )
     product = product_zeros(tl.int32, FORM, BLOCK_M, BLOCK_N, BLOCK_K)
     first, last = product_piece(part, k_size * K_UNIT, SPLIT, BLOCK_K)
     for start in range(first, last, BLOCK_K):
@@ -133,11 +139,11 @@ def _linear_int8_tiles(
     else:
         _linear_int8_write(
             product,
+            b, w_scale, x_scale,
             batch, m, n, m_ok, n_ok,
-            x_scale_ptr, w_scale_ptr, b_ptr, y_ptr,
-            (y_m0, y_m1, y_m2), (y_n0, y_n1, y_n2), (x_scale_m0, x_scale_m1, x_scale_m2),
-            (w_scale_n0, w_scale_n1, w_scale_n2), (b_n0, b_n1, b_n2),
-            y_layout, x_scale_layout, w_scale_layout, b_layout, M_RANK, N_RANK,
+            y_ptr,
+            (y_m0, y_m1, y_m2), (y_n0, y_n1, y_n2),
+            y_layout, M_RANK, N_RANK,
         )  # fmt: skip
 
 
@@ -189,13 +195,28 @@ def _linear_int8_stream(
             batch = group_at(tile_batch, b0, b1, BATCH_RANK, 1)
             m = group_at(rows, m0, m1, M_RANK, M_UNIT)
             n = group_at(cols, n0, n1, N_RANK, N_UNIT)
+            x_scale = tl.load(
+                x_scale_ptr
+                + along_m(m, (x_scale_m0, x_scale_m1, x_scale_m2), x_scale_layout, M_RANK),
+                mask=m_ok,
+                other=0,
+            )
+            w_scale = tl.load(
+                w_scale_ptr
+                + along_n(n, (w_scale_n0, w_scale_n1, w_scale_n2), w_scale_layout, N_RANK),
+                mask=n_ok,
+                other=0,
+            )
+            b = tl.load(
+                b_ptr + along_n(n, (b_n0, b_n1, b_n2), b_layout, N_RANK), mask=n_ok, other=0
+            ).to(tl.float32)
             _linear_int8_write(
                 part_of(product, half, HALVES),
+                b, w_scale, x_scale,
                 batch, m, n, m_ok, n_ok,
-                x_scale_ptr, w_scale_ptr, b_ptr, y_ptr,
-                (y_m0, y_m1, y_m2), (y_n0, y_n1, y_n2), (x_scale_m0, x_scale_m1, x_scale_m2),
-                (w_scale_n0, w_scale_n1, w_scale_n2), (b_n0, b_n1, b_n2),
-                y_layout, x_scale_layout, w_scale_layout, b_layout, M_RANK, N_RANK,
+                y_ptr,
+                (y_m0, y_m1, y_m2), (y_n0, y_n1, y_n2),
+                y_layout, M_RANK, N_RANK,
             )  # fmt: skip
 
 
@@ -229,17 +250,30 @@ def _linear_int8_finish(
     batch = group_at(tile_batch, b0, b1, BATCH_RANK, 1)
     m = group_at(rows, m0, m1, M_RANK, M_UNIT)
     n = group_at(cols, n0, n1, N_RANK, N_UNIT)
+    x_scale = tl.load(
+        x_scale_ptr + along_m(m, (x_scale_m0, x_scale_m1, x_scale_m2), x_scale_layout, M_RANK),
+        mask=m_ok,
+        other=0,
+    )
+    w_scale = tl.load(
+        w_scale_ptr + along_n(n, (w_scale_n0, w_scale_n1, w_scale_n2), w_scale_layout, N_RANK),
+        mask=n_ok,
+        other=0,
+    )
+    b = tl.load(b_ptr + along_n(n, (b_n0, b_n1, b_n2), b_layout, N_RANK), mask=n_ok, other=0).to(
+        tl.float32
+    )
     product = partial_sum(
         partial_ptr, 0 * batch_size + tile_batch, 1 * batch_size, rows, cols,
         m_size * M_UNIT, n_size * N_UNIT, m_ok, n_ok, PARTS,
     )  # fmt: skip
     _linear_int8_write(
         product,
+        b, w_scale, x_scale,
         batch, m, n, m_ok, n_ok,
-        x_scale_ptr, w_scale_ptr, b_ptr, y_ptr,
-        (y_m0, y_m1, y_m2), (y_n0, y_n1, y_n2), (x_scale_m0, x_scale_m1, x_scale_m2),
-        (w_scale_n0, w_scale_n1, w_scale_n2), (b_n0, b_n1, b_n2),
-        y_layout, x_scale_layout, w_scale_layout, b_layout, M_RANK, N_RANK,
+        y_ptr,
+        (y_m0, y_m1, y_m2), (y_n0, y_n1, y_n2),
+        y_layout, M_RANK, N_RANK,
     )  # fmt: skip
 
 
@@ -323,58 +357,67 @@ _WALK = rt.ProductWalk(
 _CONFIGS = {
     "sm_75": {
         "i8": (
-            rt.band(1, 4096, "vector pointers", (1, 1, 2048), 2, 1, 8),
-            rt.band(1, rt.BEYOND, "vector pointers", (1, 1, 4096), 2, 1, 8),
-            rt.band(16, 1024, "outer pointers", (16, 32, 1), 4, 1, 8),
-            rt.band(16, 4096, "outer pointers", (16, 64, 1), 4, 1, 8),
+            rt.band(1, rt.BEYOND, "vector pointers", (1, 8, 1024), 4, 1, 8),
+            rt.band(16, 1024, "outer pointers", (16, 32, 1), 4, 1, 8, split=16),
+            rt.band(16, 4096, "outer pointers", (16, 32, 1), 4, 1, 8, split=4),
             rt.band(16, rt.BEYOND, "outer pointers", (16, 128, 1), 4, 1, 8),
-            rt.band(64, 1024, "outer pointers", (32, 32, 1), 4, 1, 8),
-            rt.band(64, rt.BEYOND, "outer pointers", (32, 32, 1), 4, 1, 8, split=4),
-            rt.band(128, 1024, "outer pointers", (32, 32, 1), 4, 1, 8),
-            rt.band(128, 4096, "outer pointers", (32, 32, 1), 4, 1, 8, split=4),
-            rt.band(128, rt.BEYOND, "outer pointers", (16, 64, 1), 4, 1, 8),
-            rt.band(256, 4096, "outer pointers", (32, 32, 1), 4, 1, 8, split=4),
-            rt.band(256, rt.BEYOND, "outer pointers", (16, 64, 1), 4, 1, 16),
-            rt.band(512, 1024, "outer pointers", (32, 32, 1), 4, 1, 16, split=4),
-            rt.band(512, rt.BEYOND, "outer pointers", (32, 32, 1), 4, 1, 16),
-            rt.band(1024, 1024, "outer pointers", (32, 32, 1), 4, 1, 16, split=4),
-            rt.band(1024, rt.BEYOND, "outer pointers", (128, 16, 1), 4, 1, 8),
-            rt.band(rt.BEYOND, rt.BEYOND, "outer pointers", (64, 16, 1), 4, 1, 16),
+            rt.band(64, 1024, "outer pointers", (32, 32, 1), 4, 1, 8, split=4),
+            rt.band(64, 4096, "outer pointers", (32, 64, 1), 4, 1, 8),
+            rt.band(64, rt.BEYOND, "outer pointers", (32, 128, 1), 4, 1, 8),
+            rt.band(128, 1024, "outer pointers", (32, 32, 1), 4, 1, 8, split=4),
+            rt.band(128, 4096, "outer pointers", (64, 128, 1), 4, 1, 8),
+            rt.band(128, rt.BEYOND, "outer pointers", (32, 128, 1), 4, 1, 8),
+            rt.band(256, 1024, "outer pointers", (64, 64, 1), 4, 1, 8),
+            rt.band(256, rt.BEYOND, "outer pointers", (32, 64, 1), 4, 1, 8),
+            rt.band(512, 1024, "outer pointers", (64, 128, 1), 4, 1, 8),
+            rt.band(512, 4096, "outer pointers", (32, 64, 1), 4, 1, 16),
+            rt.band(512, rt.BEYOND, "outer pointers", (32, 128, 1), 4, 1, 16),
+            rt.band(1024, 4096, "outer pointers", (32, 64, 1), 4, 1, 16),
+            rt.band(1024, rt.BEYOND, "outer pointers", (32, 128, 1), 4, 1, 16),
+            rt.band(rt.BEYOND, 1024, "outer pointers", (32, 64, 1), 4, 1, 16),
+            rt.band(rt.BEYOND, rt.BEYOND, "outer pointers", (32, 128, 1), 4, 1, 16),
         )
     },
     "sm_80": {
         "i8": (
-            rt.band(1, 4096, "vector pointers", (1, 2, 2048), 2, 1, 8),
-            rt.band(1, rt.BEYOND, "vector pointers", (1, 1, 4096), 2, 1, 8),
+            rt.band(1, 1024, "vector pointers", (1, 4, 2048), 4, 1, 8),
+            rt.band(1, rt.BEYOND, "vector pointers", (1, 8, 1024), 4, 1, 8),
+            rt.band(16, 4096, "swapped pointers", (16, 32, 256), 4, 6, 8),
             rt.band(16, rt.BEYOND, "swapped pointers", (16, 32, 128), 4, 6, 8),
-            rt.band(64, 1024, "swapped pointers", (32, 32, 128), 4, 6, 8),
+            rt.band(64, 1024, "swapped pointers", (16, 32, 128), 4, 6, 8),
+            rt.band(64, 4096, "swapped pointers", (64, 64, 256), 4, 6, 8),
             rt.band(64, rt.BEYOND, "dot pointers", (64, 64, 128), 4, 4, 8),
-            rt.band(128, 1024, "swapped pointers", (32, 32, 128), 4, 6, 8),
+            rt.band(128, 1024, "dot pointers", (32, 32, 128), 4, 5, 8),
+            rt.band(128, 4096, "swapped pointers", (64, 128, 256), 4, 4, 8),
             rt.band(128, rt.BEYOND, "dot pointers", (64, 128, 64), 4, 5, 8),
-            rt.band(256, 1024, "dot pointers", (64, 64, 128), 4, 4, 8),
+            rt.band(256, 1024, "swapped pointers", (64, 64, 256), 4, 6, 8),
             rt.band(256, 4096, "dot pointers", (128, 128, 64), 4, 5, 8),
-            rt.band(256, rt.BEYOND, "dot pointers", (64, 128, 64), 4, 5, 8, split=2),
+            rt.band(256, rt.BEYOND, "dot pointers", (128, 128, 128), 8, 5, 8),
+            rt.band(512, 1024, "swapped pointers", (64, 128, 256), 4, 4, 8),
             rt.band(512, 4096, "dot pointers", (64, 128, 64), 4, 5, 8),
-            rt.band(512, rt.BEYOND, "dot pointers", (128, 256, 64), 8, 5, 8),
+            rt.band(512, rt.BEYOND, "dot pointers", (128, 128, 128), 8, 5, 8),
             rt.band(1024, 1024, "dot pointers", (128, 128, 64), 4, 5, 8),
-            rt.band(1024, 4096, "dot pointers", (64, 128, 64), 4, 5, 16),
+            rt.band(1024, 4096, "dot pointers", (128, 128, 128), 8, 5, 8),
             rt.band(1024, rt.BEYOND, "dot pointers", (128, 256, 64), 8, 5, 8),
+            rt.band(rt.BEYOND, 1024, "dot pointers", (128, 128, 128), 8, 5, 16),
             rt.band(rt.BEYOND, rt.BEYOND, "dot pointers", (128, 256, 64), 8, 5, 16),
         )
     },
     "sm_86": {
         "i8": (
-            rt.band(1, 4096, "vector pointers", (1, 1, 2048), 2, 1, 8),
-            rt.band(1, rt.BEYOND, "vector pointers", (1, 1, 4096), 2, 1, 8),
-            rt.band(16, rt.BEYOND, "dot pointers", (16, 32, 128), 4, 4, 8),
-            rt.band(64, 1024, "dot pointers", (64, 64, 64), 4, 5, 8, split=4),
+            rt.band(1, 1024, "vector pointers", (1, 4, 2048), 4, 1, 8),
+            rt.band(1, rt.BEYOND, "vector pointers", (1, 4, 512), 1, 1, 8),
+            rt.band(16, 1024, "dot pointers", (16, 32, 128), 4, 5, 8, split=8),
+            rt.band(16, 4096, "swapped pointers", (16, 32, 256), 4, 4, 8),
+            rt.band(16, rt.BEYOND, "dot pointers", (16, 32, 128), 4, 5, 8),
+            rt.band(64, 1024, "swapped pointers", (64, 64, 256), 4, 4, 8, split=4),
+            rt.band(64, 4096, "swapped pointers", (64, 64, 256), 4, 4, 8),
             rt.band(64, rt.BEYOND, "dot pointers", (64, 64, 64), 4, 5, 8),
-            rt.band(128, 1024, "dot pointers", (64, 128, 64), 4, 3, 8, split=4),
-            rt.band(128, 4096, "dot pointers", (64, 128, 64), 4, 5, 8),
-            rt.band(128, rt.BEYOND, "dot pointers", (64, 128, 64), 4, 3, 8),
-            rt.band(256, 1024, "dot pointers", (64, 64, 64), 4, 5, 8),
+            rt.band(128, 1024, "dot pointers", (64, 64, 128), 4, 4, 8, split=4),
+            rt.band(128, rt.BEYOND, "dot pointers", (64, 128, 128), 4, 5, 8),
+            rt.band(256, 1024, "dot pointers", (64, 128, 64), 4, 5, 8, split=4),
             rt.band(256, rt.BEYOND, "dot pointers", (128, 128, 128), 8, 4, 8),
-            rt.band(512, 1024, "dot pointers", (64, 128, 64), 4, 5, 8),
+            rt.band(512, 1024, "dot pointers", (64, 128, 128), 4, 5, 8),
             rt.band(512, rt.BEYOND, "dot pointers", (128, 128, 128), 8, 4, 8),
             rt.band(1024, rt.BEYOND, "dot pointers", (128, 128, 128), 8, 4, 8),
             rt.band(rt.BEYOND, rt.BEYOND, "dot pointers", (128, 128, 128), 8, 4, 16),
@@ -382,45 +425,46 @@ _CONFIGS = {
     },
     "sm_89": {
         "i8": (
-            rt.band(1, 4096, "vector pointers", (1, 1, 2048), 2, 1, 8),
-            rt.band(1, rt.BEYOND, "vector pointers", (1, 1, 4096), 2, 1, 8),
-            rt.band(16, 1024, "dot pointers", (16, 32, 128), 4, 4, 8, split=4),
+            rt.band(1, 1024, "vector pointers", (1, 4, 2048), 4, 1, 8),
+            rt.band(1, rt.BEYOND, "vector pointers", (1, 8, 1024), 4, 1, 8),
+            rt.band(16, 1024, "swapped pointers", (16, 32, 256), 4, 4, 8, split=8),
+            rt.band(16, 4096, "swapped pointers", (16, 32, 256), 4, 6, 8),
             rt.band(16, rt.BEYOND, "dot pointers", (16, 32, 128), 4, 5, 8),
-            rt.band(64, 1024, "dot pointers", (32, 64, 64), 4, 5, 8, split=4),
-            rt.band(64, 4096, "dot pointers", (32, 64, 64), 4, 5, 8),
-            rt.band(64, rt.BEYOND, "dot pointers", (64, 64, 64), 4, 5, 8),
-            rt.band(128, 1024, "dot pointers", (64, 64, 64), 4, 5, 8, split=4),
-            rt.band(128, 4096, "dot pointers", (64, 64, 64), 4, 5, 8),
+            rt.band(64, 1024, "swapped pointers", (32, 64, 256), 4, 4, 8, split=4),
+            rt.band(64, 4096, "swapped pointers", (32, 64, 256), 4, 4, 8),
+            rt.band(64, rt.BEYOND, "dot pointers", (64, 64, 128), 4, 4, 8),
+            rt.band(128, 1024, "dot pointers", (64, 128, 128), 4, 5, 8, split=8),
+            rt.band(128, 4096, "dot pointers", (64, 128, 128), 4, 5, 8, split=2),
             rt.band(128, rt.BEYOND, "dot pointers", (128, 128, 128), 8, 4, 8),
-            rt.band(256, 1024, "dot pointers", (64, 128, 64), 4, 5, 8, split=4),
-            rt.band(256, 4096, "dot pointers", (64, 128, 64), 4, 5, 8),
+            rt.band(256, 1024, "dot pointers", (64, 128, 128), 4, 5, 8, split=4),
+            rt.band(256, 4096, "dot pointers", (64, 128, 128), 4, 5, 8),
             rt.band(256, rt.BEYOND, "dot pointers", (128, 128, 128), 8, 4, 8),
-            rt.band(512, 1024, "dot pointers", (64, 64, 64), 4, 5, 8),
+            rt.band(512, 1024, "dot pointers", (64, 128, 128), 4, 5, 8, split=2),
             rt.band(512, rt.BEYOND, "dot pointers", (128, 128, 128), 8, 4, 8),
-            rt.band(1024, 1024, "dot pointers", (64, 128, 64), 4, 5, 16),
+            rt.band(1024, 1024, "dot pointers", (64, 128, 128), 4, 5, 16),
             rt.band(1024, rt.BEYOND, "dot pointers", (128, 128, 128), 8, 4, 8),
             rt.band(rt.BEYOND, rt.BEYOND, "dot pointers", (128, 128, 128), 8, 4, 16),
         )
     },
     "sm_90": {
         "i8": (
-            rt.band(1, 1024, "vector pointers", (1, 1, 2048), 2, 1, 8),
-            rt.band(1, 4096, "vector pointers", (1, 8, 512), 2, 1, 8),
-            rt.band(1, rt.BEYOND, "vector pointers", (1, 1, 4096), 2, 1, 8),
-            rt.band(16, rt.BEYOND, "dot pointers", (16, 32, 128), 4, 5, 8),
-            rt.band(64, 1024, "dot pointers", (16, 32, 128), 4, 5, 8),
-            rt.band(64, 4096, "dot pointers", (32, 64, 64), 4, 5, 8),
+            rt.band(1, 1024, "vector pointers", (1, 2, 2048), 2, 1, 8),
+            rt.band(1, 4096, "vector pointers", (1, 4, 1024), 2, 1, 8),
+            rt.band(1, rt.BEYOND, "vector pointers", (1, 4, 512), 1, 1, 8),
+            rt.band(16, rt.BEYOND, "swapped pointers", (16, 32, 256), 4, 6, 8),
+            rt.band(64, 1024, "swapped pointers", (16, 32, 256), 4, 6, 8),
+            rt.band(64, 4096, "swapped descriptors", (32, 64, 256), 4, 8, 4),
             rt.band(64, rt.BEYOND, "swapped descriptors", (64, 128, 128), 4, 8, 4),
-            rt.band(128, 1024, "dot pointers", (32, 32, 128), 4, 4, 8),
-            rt.band(128, 4096, "dot pointers", (64, 64, 64), 4, 5, 8),
+            rt.band(128, 1024, "swapped pointers", (32, 32, 256), 4, 6, 8),
+            rt.band(128, 4096, "swapped descriptors", (64, 64, 256), 4, 6, 4),
             rt.band(128, rt.BEYOND, "dot descriptors", (128, 128, 128), 4, 5, 4, halves=True),
-            rt.band(256, 1024, "dot pointers", (32, 64, 64), 4, 5, 8),
-            rt.band(256, 4096, "dot pointers", (64, 128, 64), 4, 5, 8),
+            rt.band(256, 1024, "swapped descriptors", (32, 64, 256), 4, 8, 4),
+            rt.band(256, 4096, "swapped descriptors", (64, 128, 128), 4, 8, 4),
             rt.band(256, rt.BEYOND, "dot descriptors", (128, 256, 128), 8, 3, 4, halves=True),
-            rt.band(512, 1024, "dot pointers", (64, 64, 64), 4, 5, 8),
+            rt.band(512, 1024, "swapped descriptors", (64, 64, 256), 4, 6, 4),
             rt.band(512, 4096, "dot descriptors", (128, 128, 128), 4, 5, 4, halves=True),
             rt.band(512, rt.BEYOND, "dot descriptors", (128, 256, 128), 8, 3, 4, halves=True),
-            rt.band(1024, 1024, "dot pointers", (64, 128, 64), 4, 5, 16),
+            rt.band(1024, 1024, "swapped descriptors", (64, 128, 128), 4, 8, 16),
             rt.band(1024, rt.BEYOND, "dot descriptors", (128, 256, 128), 8, 3, 4, halves=True),
             rt.band(
                 rt.BEYOND, rt.BEYOND, "dot descriptors", (128, 256, 128), 8, 3, 16, halves=True
@@ -429,23 +473,24 @@ _CONFIGS = {
     },
     "sm_100": {
         "i8": (
-            rt.band(1, 1024, "vector pointers", (1, 1, 1024), 2, 1, 8),
-            rt.band(1, 4096, "vector pointers", (1, 8, 512), 2, 1, 8),
-            rt.band(1, rt.BEYOND, "vector pointers", (1, 1, 2048), 2, 1, 8),
-            rt.band(16, rt.BEYOND, "dot pointers", (16, 32, 128), 4, 5, 8),
-            rt.band(64, 1024, "dot pointers", (16, 32, 128), 4, 5, 8),
-            rt.band(64, 4096, "dot pointers", (32, 64, 64), 4, 5, 8),
-            rt.band(64, rt.BEYOND, "dot pointers", (64, 64, 64), 4, 4, 8),
-            rt.band(128, 1024, "dot pointers", (32, 32, 64), 4, 5, 8),
-            rt.band(128, 4096, "dot pointers", (64, 64, 64), 4, 4, 8),
-            rt.band(128, rt.BEYOND, "dot pointers", (128, 128, 64), 4, 4, 8),
-            rt.band(256, 1024, "dot pointers", (32, 64, 64), 4, 5, 8),
-            rt.band(256, 4096, "dot pointers", (64, 128, 64), 4, 4, 8),
-            rt.band(256, rt.BEYOND, "dot pointers", (128, 128, 64), 4, 4, 8),
-            rt.band(512, 1024, "dot pointers", (64, 64, 64), 4, 4, 8),
-            rt.band(512, 4096, "dot pointers", (128, 128, 64), 4, 4, 8),
+            rt.band(1, 1024, "vector pointers", (1, 2, 2048), 2, 1, 8),
+            rt.band(1, 4096, "vector pointers", (1, 2, 1024), 1, 1, 8),
+            rt.band(1, rt.BEYOND, "vector pointers", (1, 4, 512), 1, 1, 8),
+            rt.band(16, rt.BEYOND, "swapped pointers", (16, 32, 256), 4, 6, 8),
+            rt.band(64, 1024, "swapped pointers", (16, 32, 256), 4, 6, 8),
+            rt.band(64, 4096, "swapped descriptors", (32, 64, 256), 4, 8, 4),
+            rt.band(64, rt.BEYOND, "dot pointers", (32, 128, 128), 4, 5, 8),
+            rt.band(128, 1024, "swapped pointers", (32, 32, 256), 4, 6, 8),
+            rt.band(128, 4096, "swapped descriptors", (64, 64, 256), 4, 6, 4),
+            rt.band(128, rt.BEYOND, "dot descriptors", (128, 128, 128), 4, 5, 4, halves=True),
+            rt.band(256, 1024, "swapped descriptors", (32, 64, 256), 4, 8, 4),
+            rt.band(256, 4096, "swapped descriptors", (64, 128, 128), 4, 8, 4),
+            rt.band(256, rt.BEYOND, "dot pointers", (128, 128, 64), 4, 5, 8),
+            rt.band(512, 1024, "swapped descriptors", (64, 64, 256), 4, 6, 4),
+            rt.band(512, 4096, "dot descriptors", (128, 128, 128), 4, 5, 4, halves=True),
             rt.band(512, rt.BEYOND, "dot descriptors", (128, 256, 128), 8, 3, 4, halves=True),
-            rt.band(1024, 1024, "dot pointers", (64, 128, 64), 4, 4, 16),
+            rt.band(1024, 1024, "swapped descriptors", (64, 128, 128), 4, 8, 16),
+            rt.band(1024, 4096, "dot pointers", (128, 256, 128), 8, 4, 8),
             rt.band(1024, rt.BEYOND, "dot descriptors", (128, 256, 128), 8, 3, 4, halves=True),
             rt.band(
                 rt.BEYOND, rt.BEYOND, "dot descriptors", (128, 256, 128), 8, 3, 16, halves=True
@@ -454,43 +499,45 @@ _CONFIGS = {
     },
     "sm_120": {
         "i8": (
-            rt.band(1, rt.BEYOND, "vector pointers", (1, 1, 2048), 2, 1, 8),
-            rt.band(16, 1024, "dot pointers", (16, 32, 128), 4, 4, 8, split=4),
-            rt.band(16, 4096, "dot pointers", (16, 32, 128), 4, 4, 8),
+            rt.band(1, 1024, "vector pointers", (1, 4, 2048), 4, 1, 8),
+            rt.band(1, rt.BEYOND, "vector pointers", (1, 8, 1024), 4, 1, 8),
+            rt.band(16, 1024, "swapped pointers", (16, 32, 128), 4, 6, 8, split=8),
+            rt.band(16, 4096, "swapped pointers", (16, 32, 256), 4, 6, 8),
             rt.band(16, rt.BEYOND, "swapped descriptors", (16, 128, 128), 4, 6, 4),
-            rt.band(64, 1024, "dot pointers", (64, 64, 64), 4, 5, 8, split=8),
-            rt.band(64, 4096, "dot pointers", (64, 64, 64), 4, 5, 8, split=2),
-            rt.band(64, rt.BEYOND, "dot descriptors", (64, 128, 128), 4, 4, 4, halves=True),
-            rt.band(128, 1024, "dot pointers", (64, 64, 64), 4, 5, 8, split=8),
+            rt.band(64, 1024, "dot pointers", (32, 64, 128), 4, 5, 8, split=8),
+            rt.band(64, 4096, "swapped pointers", (64, 64, 256), 4, 4, 8, split=2),
+            rt.band(64, rt.BEYOND, "dot pointers", (64, 64, 128), 4, 4, 8),
+            rt.band(128, 1024, "dot pointers", (64, 64, 128), 4, 4, 8, split=8),
             rt.band(128, 4096, "dot pointers", (64, 128, 64), 4, 5, 8, split=4),
-            rt.band(128, rt.BEYOND, "dot descriptors", (64, 128, 128), 4, 4, 4, halves=True),
-            rt.band(256, 1024, "dot pointers", (64, 64, 64), 4, 5, 8, split=4),
-            rt.band(256, 4096, "dot descriptors", (64, 128, 128), 4, 4, 4, halves=True),
+            rt.band(128, rt.BEYOND, "dot pointers", (64, 128, 64), 4, 5, 8),
+            rt.band(256, 1024, "dot pointers", (64, 128, 64), 4, 5, 8, split=8),
+            rt.band(256, 4096, "dot pointers", (64, 128, 64), 4, 5, 8, split=2),
             rt.band(256, rt.BEYOND, "dot descriptors", (128, 128, 128), 4, 3, 4, halves=True),
             rt.band(512, 1024, "dot pointers", (64, 128, 64), 4, 5, 8, split=4),
-            rt.band(512, rt.BEYOND, "dot descriptors", (128, 128, 128), 4, 3, 4, halves=True),
-            rt.band(1024, 1024, "dot descriptors", (64, 128, 128), 4, 4, 16, halves=True),
-            rt.band(1024, rt.BEYOND, "dot descriptors", (128, 128, 128), 4, 3, 4, halves=True),
-            rt.band(
-                rt.BEYOND, rt.BEYOND, "dot descriptors", (128, 128, 128), 4, 3, 16, halves=True
-            ),
+            rt.band(512, rt.BEYOND, "dot pointers", (128, 128, 128), 8, 4, 8),
+            rt.band(1024, 1024, "dot pointers", (64, 128, 64), 4, 5, 16, split=2),
+            rt.band(1024, rt.BEYOND, "dot pointers", (128, 128, 128), 8, 4, 8),
+            rt.band(rt.BEYOND, rt.BEYOND, "dot pointers", (128, 128, 128), 8, 4, 16),
         )
     },
     "gfx90a": {
         "i8": (
-            rt.band(1, 4096, "vector pointers", (1, 1, 2048), 2, 1, 8),
-            rt.band(1, rt.BEYOND, "vector pointers", (1, 1, 8192), 2, 1, 8),
+            rt.band(1, 1024, "vector pointers", (1, 8, 4096), 2, 1, 8),
+            rt.band(1, 4096, "vector pointers", (1, 8, 2048), 1, 1, 8),
+            rt.band(1, rt.BEYOND, "vector pointers", (1, 8, 1024), 1, 1, 8),
             rt.band(16, 1024, "dot pointers", (16, 32, 64), 4, 5, 8, split=8),
-            rt.band(16, 4096, "dot pointers", (16, 64, 64), 4, 3, 8, split=8),
-            rt.band(16, rt.BEYOND, "swapped pointers", (16, 64, 128), 4, 3, 8, split=4),
+            rt.band(16, 4096, "dot pointers", (16, 32, 64), 4, 5, 8, split=4),
+            rt.band(16, rt.BEYOND, "dot pointers", (16, 64, 64), 4, 5, 8, split=4),
+            rt.band(64, 1024, "dot pointers", (64, 64, 64), 4, 4, 8, split=4),
             rt.band(64, rt.BEYOND, "dot pointers", (64, 64, 64), 4, 3, 8, split=4),
             rt.band(128, 1024, "dot pointers", (64, 64, 64), 4, 3, 8, split=8),
-            rt.band(128, 4096, "dot pointers", (64, 128, 64), 4, 5, 8, split=8),
-            rt.band(128, rt.BEYOND, "dot pointers", (64, 128, 64), 4, 5, 8, split=4),
+            rt.band(128, rt.BEYOND, "dot pointers", (64, 64, 64), 4, 3, 8, split=2),
             rt.band(256, 1024, "dot pointers", (64, 64, 64), 4, 3, 8, split=4),
-            rt.band(256, rt.BEYOND, "dot pointers", (64, 128, 64), 4, 5, 8, split=4),
-            rt.band(512, 1024, "dot pointers", (64, 128, 64), 4, 5, 8, split=8),
-            rt.band(512, rt.BEYOND, "dot pointers", (64, 128, 64), 4, 5, 8, split=2),
+            rt.band(256, 4096, "dot pointers", (64, 128, 64), 4, 5, 8, split=4),
+            rt.band(256, rt.BEYOND, "dot pointers", (64, 128, 64), 4, 5, 8, split=2),
+            rt.band(512, 1024, "dot pointers", (64, 64, 64), 4, 3, 8, split=2),
+            rt.band(512, 4096, "dot pointers", (64, 128, 64), 4, 5, 8, split=2),
+            rt.band(512, rt.BEYOND, "dot pointers", (64, 128, 64), 4, 5, 8),
             rt.band(1024, 1024, "dot pointers", (64, 128, 64), 4, 5, 16, split=4),
             rt.band(1024, rt.BEYOND, "dot pointers", (64, 128, 64), 4, 5, 16),
             rt.band(rt.BEYOND, rt.BEYOND, "dot pointers", (64, 128, 64), 4, 5, 16),
@@ -498,64 +545,72 @@ _CONFIGS = {
     },
     "gfx942": {
         "i8": (
-            rt.band(1, rt.BEYOND, "vector pointers", (1, 1, 2048), 2, 1, 8),
-            rt.band(16, 1024, "dot pointers", (16, 32, 64), 4, 5, 8, split=8),
-            rt.band(16, rt.BEYOND, "dot pointers", (16, 32, 64), 4, 5, 8),
-            rt.band(64, 1024, "dot pointers", (16, 32, 64), 4, 5, 8),
-            rt.band(64, 4096, "dot pointers", (32, 32, 64), 4, 4, 8),
-            rt.band(64, rt.BEYOND, "dot pointers", (64, 64, 64), 4, 3, 8),
-            rt.band(128, 1024, "dot pointers", (16, 32, 64), 4, 5, 8),
-            rt.band(128, 4096, "dot pointers", (32, 64, 64), 4, 3, 8),
-            rt.band(128, rt.BEYOND, "dot pointers", (64, 64, 64), 4, 3, 8),
-            rt.band(256, 1024, "dot pointers", (32, 32, 64), 4, 4, 8),
-            rt.band(256, 4096, "dot pointers", (64, 64, 64), 4, 3, 8),
+            rt.band(1, 1024, "vector pointers", (1, 2, 8192), 1, 1, 8),
+            rt.band(1, 4096, "vector pointers", (1, 4, 4096), 1, 1, 8),
+            rt.band(1, rt.BEYOND, "vector pointers", (1, 8, 1024), 1, 1, 8),
+            rt.band(16, 1024, "swapped pointers", (16, 32, 128), 4, 6, 8, split=8),
+            rt.band(16, 4096, "swapped pointers", (16, 32, 256), 4, 6, 8),
+            rt.band(16, rt.BEYOND, "swapped pointers", (16, 32, 128), 4, 6, 8),
+            rt.band(64, 1024, "dot pointers", (32, 32, 128), 4, 4, 8, split=8),
+            rt.band(64, 4096, "swapped pointers", (32, 32, 256), 4, 4, 8),
+            rt.band(64, rt.BEYOND, "dot pointers", (64, 64, 128), 4, 4, 8),
+            rt.band(128, 1024, "swapped pointers", (16, 32, 256), 4, 6, 8),
+            rt.band(128, 4096, "dot pointers", (64, 128, 64), 4, 5, 8, split=4),
+            rt.band(128, rt.BEYOND, "dot pointers", (64, 64, 64), 4, 4, 8),
+            rt.band(256, 1024, "swapped pointers", (32, 32, 256), 4, 4, 8),
+            rt.band(256, 4096, "dot pointers", (64, 64, 128), 4, 4, 8),
             rt.band(256, rt.BEYOND, "dot pointers", (64, 128, 64), 4, 5, 8),
-            rt.band(512, 1024, "dot pointers", (32, 64, 64), 4, 3, 16),
+            rt.band(512, 1024, "dot pointers", (64, 128, 64), 4, 5, 8, split=4),
             rt.band(512, rt.BEYOND, "dot pointers", (64, 128, 64), 4, 5, 8),
-            rt.band(1024, 1024, "dot pointers", (64, 64, 64), 4, 3, 16),
+            rt.band(1024, 1024, "dot pointers", (64, 64, 128), 4, 4, 16),
             rt.band(1024, rt.BEYOND, "dot pointers", (64, 128, 64), 4, 5, 16),
             rt.band(rt.BEYOND, rt.BEYOND, "dot pointers", (64, 128, 64), 4, 5, 16),
         )
     },
     "gfx950": {
         "i8": (
-            rt.band(1, rt.BEYOND, "vector pointers", (1, 1, 2048), 2, 1, 8),
-            rt.band(16, rt.BEYOND, "swapped pointers", (16, 32, 128), 4, 6, 8),
-            rt.band(64, 1024, "swapped pointers", (16, 32, 128), 4, 6, 8),
-            rt.band(64, 4096, "dot pointers", (32, 32, 128), 4, 4, 8),
-            rt.band(64, rt.BEYOND, "dot pointers", (64, 64, 64), 4, 5, 8),
-            rt.band(128, 1024, "swapped pointers", (16, 32, 128), 4, 6, 8),
-            rt.band(128, 4096, "dot pointers", (32, 64, 64), 4, 5, 8),
-            rt.band(128, rt.BEYOND, "dot pointers", (64, 128, 64), 4, 5, 8),
-            rt.band(256, 1024, "dot pointers", (32, 32, 128), 4, 4, 8),
-            rt.band(256, 4096, "dot pointers", (64, 64, 64), 4, 5, 8),
-            rt.band(256, rt.BEYOND, "dot pointers", (128, 128, 64), 4, 5, 8),
-            rt.band(512, 1024, "dot pointers", (32, 64, 64), 4, 5, 16),
-            rt.band(512, 4096, "dot pointers", (64, 128, 64), 4, 5, 8),
+            rt.band(1, 1024, "vector pointers", (1, 8, 2048), 1, 1, 8),
+            rt.band(1, 4096, "vector pointers", (1, 4, 4096), 1, 1, 8),
+            rt.band(1, rt.BEYOND, "vector pointers", (1, 8, 1024), 1, 1, 8),
+            rt.band(16, rt.BEYOND, "swapped pointers", (16, 32, 256), 4, 6, 8),
+            rt.band(64, 1024, "swapped pointers", (16, 32, 256), 4, 6, 8),
+            rt.band(64, 4096, "swapped pointers", (32, 32, 256), 4, 4, 8),
+            rt.band(64, rt.BEYOND, "swapped pointers", (64, 64, 256), 4, 4, 8),
+            rt.band(128, 1024, "swapped pointers", (16, 32, 256), 4, 6, 8),
+            rt.band(128, 4096, "swapped pointers", (32, 64, 256), 4, 6, 8),
+            rt.band(128, rt.BEYOND, "swapped pointers", (64, 128, 256), 4, 4, 8),
+            rt.band(256, 1024, "swapped pointers", (32, 32, 256), 4, 4, 8),
+            rt.band(256, 4096, "swapped pointers", (64, 64, 256), 4, 4, 8),
+            rt.band(256, rt.BEYOND, "dot pointers", (128, 128, 128), 4, 5, 8),
+            rt.band(512, 1024, "swapped pointers", (32, 64, 256), 4, 6, 16),
+            rt.band(512, 4096, "swapped pointers", (64, 128, 256), 4, 4, 8),
             rt.band(512, rt.BEYOND, "dot pointers", (128, 256, 128), 8, 4, 8),
-            rt.band(1024, 1024, "dot pointers", (64, 64, 64), 4, 5, 16),
-            rt.band(1024, 4096, "dot pointers", (128, 128, 64), 4, 5, 8),
+            rt.band(1024, 1024, "swapped pointers", (64, 64, 256), 4, 4, 16),
+            rt.band(1024, 4096, "dot pointers", (128, 128, 128), 4, 5, 8),
             rt.band(1024, rt.BEYOND, "dot pointers", (128, 256, 128), 8, 4, 8),
             rt.band(rt.BEYOND, rt.BEYOND, "dot pointers", (128, 256, 128), 8, 4, 16),
         )
     },
     "gfx1100": {
         "i8": (
-            rt.band(1, rt.BEYOND, "vector pointers", (1, 1, 4096), 2, 1, 8),
-            rt.band(16, 1024, "dot pointers", (16, 32, 64), 4, 3, 8, split=8),
-            rt.band(16, 4096, "dot pointers", (16, 64, 64), 4, 3, 8, split=4),
-            rt.band(16, rt.BEYOND, "dot pointers", (16, 64, 64), 4, 3, 8, split=2),
+            rt.band(1, 1024, "vector pointers", (1, 8, 2048), 8, 1, 8),
+            rt.band(1, 4096, "vector pointers", (1, 8, 1024), 4, 1, 8),
+            rt.band(1, rt.BEYOND, "vector pointers", (1, 8, 512), 2, 1, 8),
+            rt.band(16, 1024, "dot pointers", (16, 32, 128), 4, 4, 8, split=8),
+            rt.band(16, 4096, "dot pointers", (16, 64, 128), 4, 5, 8),
+            rt.band(16, rt.BEYOND, "dot pointers", (16, 32, 64), 4, 5, 8),
+            rt.band(64, 1024, "dot pointers", (64, 64, 64), 4, 4, 8, split=4),
             rt.band(64, 4096, "dot pointers", (64, 64, 64), 4, 3, 8, split=4),
             rt.band(64, rt.BEYOND, "dot pointers", (64, 128, 64), 4, 5, 8, split=4),
             rt.band(128, 1024, "dot pointers", (64, 64, 64), 4, 3, 8, split=8),
             rt.band(128, 4096, "dot pointers", (64, 128, 64), 4, 5, 8, split=4),
             rt.band(128, rt.BEYOND, "dot pointers", (64, 128, 64), 4, 5, 8, split=2),
             rt.band(256, 1024, "dot pointers", (64, 64, 64), 4, 3, 8, split=4),
-            rt.band(256, 4096, "dot pointers", (64, 64, 64), 4, 3, 8),
+            rt.band(256, 4096, "dot pointers", (64, 128, 64), 4, 5, 8, split=2),
             rt.band(256, rt.BEYOND, "dot pointers", (64, 128, 64), 4, 5, 8),
             rt.band(512, 1024, "dot pointers", (64, 128, 64), 4, 5, 8, split=4),
             rt.band(512, rt.BEYOND, "dot pointers", (64, 128, 64), 4, 5, 8),
-            rt.band(1024, 1024, "dot pointers", (64, 64, 64), 4, 3, 16),
+            rt.band(1024, 4096, "dot pointers", (64, 128, 64), 4, 5, 16, split=2),
             rt.band(1024, rt.BEYOND, "dot pointers", (64, 128, 64), 4, 5, 16),
             rt.band(rt.BEYOND, rt.BEYOND, "dot pointers", (64, 128, 64), 4, 5, 16),
         )

@@ -51,50 +51,6 @@ def _rope_formula(
     return y
 
 
-@triton.jit(do_not_specialize=range(4, 7))
-def _rope_dense(
-    x_ptr,
-    cos_ptr,
-    sin_ptr,
-    y_ptr,
-    size_D,
-    x_D_stride,
-    x_D_size,
-    size_D_unit: tl.constexpr,
-    x_D_size_unit: tl.constexpr,
-    x_D_stride_unit: tl.constexpr,
-    numel,
-    WIDE: tl.constexpr,
-    BLOCK: tl.constexpr,
-):
-    """Tensors that share one dense layout, walked in the order of memory."""
-    program = tl.program_id(0)
-    if WIDE:
-        program = program.to(tl.int64)
-    at = program * BLOCK + tl.arange(0, BLOCK)
-    mask = at < numel
-    index_D = at
-    x_base_at = at
-    x = tl.load(x_ptr + at, mask=mask).to(tl.float32)
-    cos_ = tl.load(cos_ptr + at, mask=mask).to(tl.float32)
-    sin_ = tl.load(sin_ptr + at, mask=mask).to(tl.float32)
-    y = _rope_formula(
-        x,
-        cos_,
-        sin_,
-        index_D.to(tl.int64),
-        scalar(size_D, tl.int64) * size_D_unit,
-        x_ptr,
-        mask,
-        x_base_at,
-        x_D_stride,
-        x_D_stride_unit,
-        x_D_size,
-        x_D_size_unit,
-    )
-    tl.store(y_ptr + at, y.to(y_ptr.dtype.element_ty), mask=mask)
-
-
 @triton.jit(do_not_specialize=range(4, 56))
 def _rope_strided(
     x_ptr, cos_ptr, sin_ptr, y_ptr,
@@ -160,24 +116,6 @@ def _rope_strided(
 
 def _launch_rope(via, launch, sizes, x, cos, sin, y):
     """Launches the kernel that fits the layouts of a call, with the figures of its plan."""
-    if launch.dense:
-        via(_rope_dense)[launch.grid](
-            x,
-            cos,
-            sin,
-            y,
-            rt.in_units(sizes["D"]),
-            rt.in_units(x.stride(-1)),
-            rt.in_units(x.size(-1)),
-            rt.unit(sizes["D"]),
-            rt.unit(x.size(-1)),
-            rt.stride_unit(x.stride(-1)),
-            launch.numel,
-            WIDE=launch.wide,
-            BLOCK=launch.block,
-            num_warps=launch.warps,
-        )
-        return
     via(_rope_strided)[launch.grid](
         x,
         cos,

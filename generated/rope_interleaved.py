@@ -41,47 +41,6 @@ def _rope_interleaved_formula(
     return y
 
 
-@triton.jit(do_not_specialize=range(4, 6))
-def _rope_interleaved_dense(
-    x_ptr,
-    cos_ptr,
-    sin_ptr,
-    y_ptr,
-    x_D_stride,
-    x_D_size,
-    x_D_size_unit: tl.constexpr,
-    x_D_stride_unit: tl.constexpr,
-    numel,
-    WIDE: tl.constexpr,
-    BLOCK: tl.constexpr,
-):
-    """Tensors that share one dense layout, walked in the order of memory."""
-    program = tl.program_id(0)
-    if WIDE:
-        program = program.to(tl.int64)
-    at = program * BLOCK + tl.arange(0, BLOCK)
-    mask = at < numel
-    index_D = at
-    x_base_at = at
-    x = tl.load(x_ptr + at, mask=mask).to(tl.float32)
-    cos_ = tl.load(cos_ptr + at, mask=mask).to(tl.float32)
-    sin_ = tl.load(sin_ptr + at, mask=mask).to(tl.float32)
-    y = _rope_interleaved_formula(
-        x,
-        cos_,
-        sin_,
-        index_D.to(tl.int64),
-        x_ptr,
-        mask,
-        x_base_at,
-        x_D_stride,
-        x_D_stride_unit,
-        x_D_size,
-        x_D_size_unit,
-    )
-    tl.store(y_ptr + at, y.to(y_ptr.dtype.element_ty), mask=mask)
-
-
 @triton.jit(do_not_specialize=range(4, 55))
 def _rope_interleaved_strided(
     x_ptr, cos_ptr, sin_ptr, y_ptr,
@@ -146,22 +105,6 @@ def _rope_interleaved_strided(
 
 def _launch_rope_interleaved(via, launch, sizes, x, cos, sin, y):
     """Launches the kernel that fits the layouts of a call, with the figures of its plan."""
-    if launch.dense:
-        via(_rope_interleaved_dense)[launch.grid](
-            x,
-            cos,
-            sin,
-            y,
-            rt.in_units(x.stride(-1)),
-            rt.in_units(x.size(-1)),
-            rt.unit(x.size(-1)),
-            rt.stride_unit(x.stride(-1)),
-            launch.numel,
-            WIDE=launch.wide,
-            BLOCK=launch.block,
-            num_warps=launch.warps,
-        )
-        return
     via(_rope_interleaved_strided)[launch.grid](
         x,
         cos,

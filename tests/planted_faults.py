@@ -18,6 +18,7 @@ import hashlib
 import multiprocessing
 import os
 import random
+import shutil
 import sys
 import tempfile
 import time
@@ -61,14 +62,15 @@ class Task:
 
 
 def build(folder: Path) -> list[str]:
-    """Writes the package of all specs; the names of the shipped ops."""
-    paths = [*sorted((ROOT / "specs").glob("*.op")), *EXTRA_SPECS]
-    build = compile_specs([_read(str(path.relative_to(ROOT))) for path in paths], read=_read)
-    for path, text in build.files:
-        file = folder / trial.PACKAGE / path
-        file.parent.mkdir(parents=True, exist_ok=True)
-        file.write_text(text, encoding="utf-8")
-    return [op.ir.name for spec in build.specs[: -len(EXTRA_SPECS)] for op in spec.ops]
+    """Lays out a package of the generated modules, with those of further specs; the names of the shipped ops."""
+    package = folder / trial.PACKAGE
+    shutil.copytree(ROOT / "generated", package, ignore=shutil.ignore_patterns("__pycache__"))
+    shipped = sorted(path.stem for path in package.glob("*.py") if not path.name.startswith("_"))
+    further = compile_specs([_read(str(path.relative_to(ROOT))) for path in EXTRA_SPECS], read=_read)
+    for path, text in further.files:
+        if not (package / path).exists():
+            (package / path).write_text(text, encoding="utf-8")
+    return shipped
 
 
 def _read(path: str) -> Source:

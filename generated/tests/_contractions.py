@@ -63,7 +63,9 @@ def _last(dims: list[str], name: str) -> int:
 def _product(a_dims: list[str], b_dims: list[str], over: str) -> Product:
     names = [name for name in dict.fromkeys((*a_dims, *b_dims)) if name != "..."]
     letters = dict(zip(names, string.ascii_letters)) | {"...": "..."}
-    ordered = (["..."] if "..." in {*a_dims, *b_dims} else []) + [one for one in names if one != over]
+    ordered = (["..."] if "..." in {*a_dims, *b_dims} else []) + [
+        one for one in names if one != over
+    ]
     sides = ["".join(letters[name] for name in dims) for dims in (a_dims, b_dims, ordered)]
     equation = f"{sides[0]},{sides[1]}->{sides[2]}"
     return lambda x, y: torch.einsum(equation, x, y)
@@ -85,7 +87,9 @@ def _of_floats(
     special = ~size.isfinite()
     lo, hi = torch.where(special, value, lo), torch.where(special, value, hi)
     free = (special & value.isfinite()) | (~special & (size + error > largest))
-    free = free | (product(_infinite(a), _may_vanish(b)) + product(_may_vanish(a), _infinite(b)) > 0)
+    free = free | (
+        product(_infinite(a), _may_vanish(b)) + product(_may_vanish(a), _infinite(b)) > 0
+    )
     lo, hi = torch.where(free, -math.inf, lo), torch.where(free, math.inf, hi)
     return value, lo, hi, free | lo.isnan()
 

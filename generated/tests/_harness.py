@@ -49,7 +49,7 @@ _EXAMPLES = os.environ.get("OPGEN_EXAMPLES", "")
 
 def _drawn_settings(case: Case) -> settings:
     """How much hypothesis draws: in the interpreter less, and least for kernels that loop."""
-    usual = 100 if not rt.INTERPRETED else 12 if case.reductions else 30
+    usual = 100 if not rt.INTERPRETED else 12 if case.summed else 30
     return settings(
         deadline=None,  # the first call of a kernel compiles it
         max_examples=int(_EXAMPLES or usual),

@@ -49,7 +49,7 @@ from ._functions import (
     where,
 )
 from ._leaves import align, exact, exact_nibbles, filled, index, scalar
-from ._places import reshaped, spread, take
+from ._places import spread, take
 from ._random import rand
 from ._reductions import (
     all_over,
@@ -108,7 +108,6 @@ __all__ = [
     "power",
     "prod_over",
     "rand",
-    "reshaped",
     "round_even",
     "rsqrt",
     "scalar",

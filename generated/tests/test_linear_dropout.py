@@ -40,7 +40,7 @@ CASE = harness.Case(
     types={"T": (torch.float16, torch.bfloat16, torch.float32)},
     whole=True,
     seeds=("seed",),
-    reductions=("K",),
+    contractions=("K",),
 )
 
 

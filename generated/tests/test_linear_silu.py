@@ -40,7 +40,7 @@ CASE = harness.Case(
     results=(harness.TensorSpec("y", "T", "... N"),),
     types={"T": (torch.float16, torch.bfloat16, torch.float32)},
     whole=True,
-    reductions=("K",),
+    contractions=("K",),
 )
 
 

@@ -46,7 +46,7 @@ CASE = harness.Case(
     types={"T": (torch.float16, torch.bfloat16, torch.float32)},
     whole=True,
     rounds_to=torch.float16,
-    reductions=("K", "R"),
+    contractions=("K", "R"),
 )
 
 

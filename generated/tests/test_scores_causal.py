@@ -42,7 +42,7 @@ CASE = harness.Case(
     results=(harness.TensorSpec("s", "T", "... M N"),),
     types={"T": (torch.float16, torch.bfloat16, torch.float32)},
     whole=True,
-    reductions=("K",),
+    contractions=("K",),
 )
 
 

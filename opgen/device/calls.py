@@ -32,6 +32,7 @@ class Call:
     types: tuple[torch.dtype, ...]
     is_even: bool
     is_plain: bool
+    leaves_out: bool
     tensors: Tensors
     scalars: Mapping[str, Any]
     consts: Mapping[str, Any]
@@ -92,17 +93,19 @@ def calls(module: ModuleType, skipped: list[Skipped]) -> Iterator[Call]:
         named, consts = sizes
         classes = [_classes(known) for known in op.variables.values()]
         for kinds in itertools.product(*classes):
+            types = tuple(kind[is_even % len(kind)] for kind in kinds)
             for place, (label, layout, for_all) in enumerate(LAYOUTS):
-                types = tuple(kind[(place + is_even) % len(kind)] for kind in kinds)
                 made = _tensors(module, named, types, layout, for_all=for_all, is_even=is_even)
                 scalars = {
                     one.name: _scalar(one, as_tensor=place == 1) for one in op.scalars if not one.const
                 }
                 for flags in _flags(op, consts):
-                    yield Call(label, types, is_even, place == 0, made, scalars, flags)
+                    yield Call(label, types, is_even, place == 0, False, made, scalars, flags)
                 if place == 0 and any(one.optional for one in op.inputs):
                     left = {one.name: None if one.optional else made[one.name] for one in op.inputs}
-                    yield Call(f"{label}, options left out", types, is_even, False, left, scalars, consts)
+                    yield Call(
+                        f"{label}, options left out", types, is_even, False, True, left, scalars, consts
+                    )
 
 
 def _classes(types: Sequence[torch.dtype]) -> list[tuple[torch.dtype, ...]]:
@@ -159,14 +162,14 @@ def _tensors(
 ) -> Tensors:
     op = module._ENTRY.operator  # noqa: SLF001 - the declaration of the op
     chosen = dict(zip(op.variables, types, strict=True))
-    leading = (_LEADING,) if is_even else (_LEADING - 1,)
+    leading: tuple[int, ...] = (_LEADING,) if is_even else (_LEADING - 1,)
+    if all(one.name == "..." for spec in op.inputs if spec.has_ellipsis for one in spec.parsed):
+        leading = (*leading, 256 if is_even else 33)  # rows and columns for the layouts
     made: Tensors = {}
     for place, spec in enumerate(op.inputs):
         shape: list[int] = []
         for one in spec.parsed:
             shape += leading if one.name == "..." else (one.size(named[one.name]),)
-        if all(one.name == "..." for one in spec.parsed) and spec.parsed:  # rows and columns for the layouts
-            shape.append(256 if is_even else 33)
         if spec.packed:
             shape[-1] //= 2
         own = layout if for_all or place == 0 else _contiguous

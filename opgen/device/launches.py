@@ -15,6 +15,7 @@ from opgen.device.offline import Recorded, record
 from opgen.targets import Target
 
 _SHORT_ROW = 64
+_MANY_CONFIGS = 12
 _MANY_ROWS = 2**20
 
 
@@ -58,10 +59,10 @@ def launches(module: ModuleType, call: Call, target: Target) -> Iterator[Chosen]
         for place, kernel in enumerate(kernels):
             key, configs = _eligible(module, call, kernels, place)
             typical = _spread(configs)
-            for config in configs if call.is_plain else typical if call.is_even else configs[-1:]:
+            for config in _for_call(call, configs, typical):
                 own = (*kernels[:place], Forced(kernel, config) if config else kernel, *kernels[place + 1 :])
                 found = _recorded(module, call, own)
-                if any(_is_stream(launch) for launch in found):
+                if config in typical and any(_is_stream(launch) for launch in found):
                     with _without_descriptors(module):  # as where a tensor's address is no multiple of 16
                         found += _recorded(module, call, own)
                 for launch in found:
@@ -73,6 +74,14 @@ def _recorded(module: ModuleType, call: Call, kernels: tuple[Any, ...]) -> tuple
     variants = tuple(replace(variant, kernels=kernels) for variant in entry.variants)
     own = replace(entry, variants=variants, prepared={}, ready={})
     return record(module, call.tensors, call.scalars, consts=call.consts, entry=own)
+
+
+def _for_call(call: Call, configs: tuple[Any, ...], typical: tuple[Any, ...]) -> tuple[Any, ...]:
+    """The configs that a call is vetted with: all for contiguous tensors, unless there are very many of them; typical
+    ones for other layouts, and one where the sizes are odd or something is left out, too."""
+    if call.is_plain:
+        return configs if call.is_even or len(configs) <= _MANY_CONFIGS else typical
+    return typical if call.is_even and not call.leaves_out else configs[-1:]
 
 
 def _spread(configs: tuple[Any, ...]) -> tuple[Any, ...]:

@@ -23,6 +23,7 @@ from opgen.device.offline import Alignment, Job, job_of
 from opgen.device.pool import work_off
 from opgen.device.units import NO_UNIT, REFUSED, UNITS
 from opgen.device.vet_worker import Place, compiling
+from opgen.emit.render import as_rendered
 from opgen.output import replace_file
 from opgen.source import Source
 from opgen.targets import TARGETS, Target
@@ -105,7 +106,8 @@ def main(
 ) -> Vetting:
     """Builds specs and compiles their kernels. Raises `SpecError` for mistakes in the specs."""
     begun = clock()
-    build, package = load_sources(sources, read)
+    with as_rendered():
+        build, package = load_sources(sources, read)
     skipped: list[Skipped] = []
     planned: list[Planned] = []
     for op in (op for spec in build.specs for op in spec.ops):
@@ -138,7 +140,8 @@ def _alignments(call: Call, chosen: Chosen) -> tuple[Alignment, ...]:
     """What a launch's pointers and integers may be, given the sizes of its call."""
     if not call.is_even:
         return (Alignment.NEITHER,)
-    return (Alignment.DIVISIBLE, Alignment.ONE) if chosen.is_typical else (Alignment.DIVISIBLE,)
+    is_both = call.is_plain and chosen.is_typical
+    return (Alignment.DIVISIBLE, Alignment.ONE) if is_both else (Alignment.DIVISIBLE,)
 
 
 def _launches(module: ModuleType, call: Call, target: Target, skipped: list[Skipped]) -> tuple[Chosen, ...]:

@@ -68,6 +68,7 @@ class ProductContext:
     decorator: str
     pointers: tuple[str, ...]
     parameters: tuple[str, ...]
+    early_lines: tuple[str, ...]
     tiles: str
     outside_lines: tuple[str, ...]
     step_lines: tuple[str, ...]

@@ -157,7 +157,10 @@ def _formula_doc(op: Op, stores: tuple[Store, ...]) -> str:
 
 
 def _is_never_dense(op: Op, plan: ElementwisePlan) -> bool:
-    """Whether some tensor is walked two elements to a byte, so that no two tensors ever share one layout."""
+    """Whether tensors never share one dense layout: some is walked two elements to a byte, or no dim is in all."""
+    walked = [{*access.dims} - {*access.gathered} for access in plan.accesses]
+    if not set.intersection(*walked):
+        return True
     packed = {tensor.name: tensor.dims[-1] for tensor in op.tensors if tensor.element.dtype.is_packed}
     return any(
         access.tensor in packed and packed[access.tensor] not in access.gathered for access in plan.accesses

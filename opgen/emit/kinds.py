@@ -52,7 +52,9 @@ def emit_kernel(
             return EmittedKernel(render_kernel(rows), entry)
         case ProductPlan():
             product = product_context(op, plan, variant, stem, names, launch)
-            entry = product_tables.entry(op, plan, variant, own_tables.walk, product.launch, own_tables.configs)
+            entry = product_tables.entry(
+                op, plan, variant, own_tables.walk, product.launch, own_tables.configs
+            )
             return EmittedKernel(render_kernel(product), entry)
 
 

@@ -40,10 +40,9 @@ from opgen.ir.nodes import (
 from opgen.ir.passes.partition import target_dims
 from opgen.primitives import PRIMITIVES, REDUCTIONS
 
-_LEAVES = (
-    "align cast contract exact exact_nibbles filled index rand reshaped scalar spread take".split()
-    + [f"{kind}_over" for kind in REDUCTIONS]
-)
+_LEAVES = "align cast contract exact exact_nibbles filled index rand scalar spread take".split() + [
+    f"{kind}_over" for kind in REDUCTIONS
+]
 #: What a formula may import from the oracle.
 EXPORTS = frozenset({*_LEAVES, *(row.oracle for row in PRIMITIVES.values() if row.oracle.isidentifier())})
 _TAKES_NUMBERS = frozenset({"where", "minimum", "maximum", "clamp", "equal"})

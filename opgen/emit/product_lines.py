@@ -16,11 +16,13 @@ from opgen.plan.model import Access, Operand, ProductSides
 
 #: The coordinates of each group as a left operand, a right one and a formula have them, and which are inside.
 _COORDINATES = {
+    "kernel": {"batch": "batch", "m": "m", "n": "n"},
     "left": {"batch": "batch", "m": "m", "n": "n", "k": "k_left"},
     "right": {"batch": "batch", "m": "m", "n": "n", "k": "k_right"},
     "formula": {"batch": "batch", "m": "m", "n": "n"},
 }
 _INSIDE = {
+    "kernel": {"m": "m_ok", "n": "n_ok"},
     "left": {"m": "m_ok", "n": "n_ok", "k": "k_left_ok"},
     "right": {"m": "m_ok", "n": "n_ok", "k": "k_right_ok"},
     "formula": {"m": "m_ok", "n": "n_ok"},
@@ -29,8 +31,8 @@ _INSIDE = {
 
 @dataclass(frozen=True)
 class Addressing:
-    """How one function addresses: `side` is "left", "right" or "formula"; strides are one tuple each for a formula,
-    which takes them so."""
+    """How one function addresses: `side` is "left" or "right" for an operand, "kernel" for what is loaded beside the
+    products, or "formula", which takes the strides of a group as one tuple."""
 
     kernel: Kernel
     sides: ProductSides
@@ -52,16 +54,40 @@ class Addressing:
         return f"along_{group}({at}, {strides}, {stem}_layout, {group.upper()}_RANK)"
 
 
-def load_lines(one: Piece, at: Addressing, *, steps: bool | None) -> Iterator[str]:
-    """The lines that address and load what a function takes: what changes with each step, what does not, or (None) all."""
-    kernel = one.kernel
+def early_tensors(one: Piece, sides: ProductSides) -> frozenset[str]:
+    """The tensors of a formula that are rows or columns, so small that they are loaded before the sums are there."""
+    packed = {tensor.name for tensor in one.kernel.op.tensors if tensor.element.dtype.is_packed}
+    found = set()
+    for name in _read_tensors(one) - packed:
+        access = plain_access(one, name)
+        if access is None or not {"m", "n"} <= set(groups_of(sides, access)):
+            found.add(name)
+    return frozenset(found)
+
+
+def _read_tensors(one: Piece) -> set[str]:
+    known = {tensor.name for tensor in one.kernel.op.tensors}
+    return known & {value.node.param for value in one.graph.values if isinstance(value.node, Read)}
+
+
+def offset_lines(one: Piece, at: Addressing, *, steps: bool | None) -> Iterator[str]:
+    """The lines that give positions and the places that gathers start from: those that change with each step, those
+    that do not, or (None) all."""
     for access in one.accesses:
-        if access.tensor is None or access.gathered:
-            if steps is None or at.steps(access) == steps:
-                yield f"{kernel.offsets[access]} = {at.offset(access) or '0'}"
-    read = {value.node.param for value in one.graph.values if isinstance(value.node, Read)}
+        is_place = access.tensor is None or access.gathered
+        if is_place and (steps is None or at.steps(access) == steps):
+            yield f"{one.kernel.offsets[access]} = {at.offset(access) or '0'}"
+
+
+def load_lines(
+    one: Piece, at: Addressing, *, steps: bool | None, names: frozenset[str] | None = None
+) -> Iterator[str]:
+    """The lines that load tensors, those named if `names` are given: what changes with each step, what does not, or
+    (None) both."""
+    kernel = one.kernel
+    read = _read_tensors(one)
     for tensor in kernel.op.tensors:
-        if tensor.name not in read:
+        if tensor.name not in read or (names is not None and tensor.name not in names):
             continue
         own = plain_access(one, tensor.name)
         if steps is not None and (own is not None and at.steps(own)) != steps:
@@ -73,7 +99,12 @@ def load_lines(one: Piece, at: Addressing, *, steps: bool | None) -> Iterator[st
             yield f"{local} = {load}"
             continue
         default = TRITON.literal(tensor.default, DTYPES[tensor.element.dtype.compute], False)
-        yield from (f"if {pointer} is None:", f"    {local} = {default.code}", "else:", f"    {local} = {load}")
+        yield from (
+            f"if {pointer} is None:",
+            f"    {local} = {default.code}",
+            "else:",
+            f"    {local} = {load}",
+        )
 
 
 def plain_access(one: Piece, tensor: str) -> Access | None:
@@ -101,8 +132,11 @@ def raw_load(
         return f"tl.load({pointer})"
     known = _INSIDE[at.side]
     inside = " & ".join(known[group] for group in known if group in (*own, *over))
-    masked = f", mask={inside}, other=0" if inside else ""
-    return f"tl.load({pointer} + {'(' if len(own) > 1 or spread else ''}{' + '.join(places)}{')' if len(own) > 1 or spread else ''}{masked})"
+    is_f8 = any(item.name == tensor and item.element.dtype.name.startswith("f8") for item in kernel.op.arrays)
+    zero = "0.0" if is_f8 else "0"  # f8 has no conversion from integers
+    masked = f", mask={inside}, other={zero}" if inside else ""
+    place = " + ".join(places)
+    return f"tl.load({pointer} + {f'({place})' if len(places) > 1 or len(own) > 1 else place}{masked})"
 
 
 def operand_text(kernel: Kernel, loaded: str, element: Element, wanted: Element) -> str:
@@ -110,7 +144,9 @@ def operand_text(kernel: Kernel, loaded: str, element: Element, wanted: Element)
     dtype = element.dtype
     if dtype.name.startswith("f8"):
         decoded = f"operand_{dtype.name}({loaded})"
-        if wanted == element or (wanted.dtype.name == "f16" and not is_generic(wanted) and dtype.name == "f8e5m2"):
+        if wanted == element or (
+            wanted.dtype.name == "f16" and not is_generic(wanted) and dtype.name == "f8e5m2"
+        ):
             return decoded
         return to_type(kernel, f"{decoded}.to(tl.float16)", wanted)
     if element == wanted or (dtype is wanted.dtype and not is_generic(wanted)):
@@ -138,7 +174,9 @@ def store_lines(one: Piece, at: Addressing, results: list[str]) -> Iterator[str]
         computed = kernel.part.graph.values[store.value].type.dtype
         value = narrowed(name, pointer, computed, elements[store.target])
         own = groups_of(at.sides, access)
-        absent = [f"{group}[0] * 0" for group in ("m", "n") if group not in own]  # a tile has both all the same
+        absent = [
+            f"{group}[0] * 0" for group in ("m", "n") if group not in own
+        ]  # a tile has both all the same
         place = " + ".join([*filter(None, [at.offset(access)]), *absent])
         yield f"tl.store({pointer} + ({place}), {value}, mask=m_ok & n_ok)"
 

@@ -17,8 +17,10 @@ GROUPS = {"batch": "b", "m": "m", "n": "n", "k": "k"}
 #: Strides of each group that a kernel takes.
 GROUP_DIMS = 3
 SIZES = tuple("batch_size m_size n_size k_size b0 b1 m0 m1 n0 n1 k0 k1".split())
-_ENDINGS = ("_at", "_layout") + tuple(
-    f"_{letter}{place}" for letter in GROUPS.values() for place in ("", *range(GROUP_DIMS))
+_ENDINGS = (
+    "_at",
+    "_layout",
+    *(f"_{letter}{place}" for letter in GROUPS.values() for place in ("", *range(GROUP_DIMS))),
 )
 
 
@@ -35,12 +37,16 @@ def named_kernel(op: Op, plan: ProductPlan, variant: int, launch: LaunchNames) -
     """The names of everything that a kernel takes."""
     part = plan.parts[variant]
     taken = RESERVED | KERNEL_NAMES | PRODUCT_NAMES
-    kernel = Kernel(op, replace(plan, accesses=()), part, Names(taken | {type_name(one.name) for one in op.variables}))
+    kernel = Kernel(
+        op, replace(plan, accesses=()), part, Names(taken | {type_name(one.name) for one in op.variables})
+    )
     used = find_used(kernel, part.graph.values, part.graph.stores, launch.old)
     kernel.plan = plan
     for access in plan.accesses:
         words = "index_" + "_".join(dim_words(dim) for dim in access.dims)
-        stem = words if access.tensor is None else f"{access.tensor}_base" if access.gathered else access.tensor
+        stem = (
+            words if access.tensor is None else f"{access.tensor}_base" if access.gathered else access.tensor
+        )
         endings = ("", *_ENDINGS) if access.tensor is None else _ENDINGS
         kernel.stems[access] = kernel.names.stem(stem, endings)
         kernel.offsets[access] = kernel.stems[access] + ("" if access.tensor is None else "_at")
@@ -82,9 +88,7 @@ def _accesses(op: Op, graph: Graph) -> Iterable[Access]:
 
 def groups_of(sides: ProductSides, access: Access) -> tuple[str, ...]:
     """The groups whose dims an access has: for each of them a kernel takes its strides."""
-    roles = {
-        (dim.name, dim.times): group for group in GROUPS for dim in getattr(sides, group)
-    }
+    roles = {(dim.name, dim.times): group for group in GROUPS for dim in getattr(sides, group)}
     own = {roles.get(_family(dim)) for dim in access.dims if dim not in access.gathered}
     return tuple(group for group in GROUPS if group in own)
 

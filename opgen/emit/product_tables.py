@@ -12,7 +12,9 @@ from opgen.plan.model import BEYOND, KernelPlan, ProductBand, ProductClass, Prod
 
 def walk(plan: ProductPlan) -> str:
     """`rt.ProductWalk(…)`: the groups of dims of a product and what it addresses."""
-    groups = ", ".join(f"{group}={dims_text(getattr(plan.sides, group))}" for group in ("batch", "m", "n", "k"))
+    groups = ", ".join(
+        f"{group}={dims_text(getattr(plan.sides, group))}" for group in ("batch", "m", "n", "k")
+    )
     return f"rt.ProductWalk({groups}, accesses=({each(access_text(access) for access in plan.accesses)}))"
 
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 
 from opgen.emit.contexts import ElementContext, ProductContext, SumContext
 from opgen.emit.dialects import TRITON
@@ -14,8 +14,10 @@ from opgen.emit.kernels import Signature, given, signature_of
 from opgen.emit.names import Names, type_name
 from opgen.emit.product_lines import (
     Addressing,
+    early_tensors,
     is_plain,
     load_lines,
+    offset_lines,
     operand_text,
     raw_load,
     store_lines,
@@ -62,9 +64,15 @@ def product_context(
     stored = " and ".join(store.target for store in kernel.part.graph.stores)
     doc = f"`{stored}` of {op.name} for one tile, in the types that it computes in."
     formula = _element_context(writer, launch, module_names.fresh(f"{stem}_formula"), doc, sums)
-    write_lines = _write_lines(writer, Addressing(kernel, plan.sides, "formula"), formula)
+    early = early_tensors(writer, plan.sides)
+    early_lines = tuple(load_lines(writer, Addressing(kernel, plan.sides, "kernel"), steps=None, names=early))
+    write_lines = _write_lines(writer, Addressing(kernel, plan.sides, "formula"), formula, early)
     signature = signature_of(kernel, used, launch)
-    write_parameters, write_arguments = _passed(kernel, plan, signature, sums, write_lines)
+    loaded = tuple(kernel.values[name] for name in sorted(early))
+    write_parameters, write_arguments = _passed(
+        kernel, plan, signature, (*sums.values(), *loaded), write_lines
+    )
+    write_arguments = (*grouped([loaded]), *write_arguments)
     strides = [name for names in _strides(kernel, plan).values() for name in names]
     numbers = (*signature.scalars, *signature.integers, *SIZES, *strides)
     pointers = (*signature.pointers, "partial_ptr")
@@ -82,6 +90,7 @@ def product_context(
         decorator=_decorator(len(pointers), len(numbers)),
         pointers=grouped([pointers]),
         parameters=_parameters(kernel, plan, signature),
+        early_lines=early_lines,
         tiles=module_names.fresh(f"{stem}_tiles"),
         outside_lines=outside,
         step_lines=steps,
@@ -146,7 +155,12 @@ def _sides(kernel: Kernel, products: Sequence[Product]) -> list[_Side]:
 
 
 def _operands(
-    kernel: Kernel, plan: ProductPlan, sides: Sequence[_Side], stem: str, module_names: Names, launch: LaunchNames
+    kernel: Kernel,
+    plan: ProductPlan,
+    sides: Sequence[_Side],
+    stem: str,
+    module_names: Names,
+    launch: LaunchNames,
 ) -> tuple[tuple[ElementContext, ...], tuple[str, ...], tuple[str, ...]]:
     """The prologues, the lines before the loop, and those in it that give the tiles of all operands."""
     elements: list[ElementContext] = []
@@ -155,14 +169,15 @@ def _operands(
     for side in sides:
         at = Addressing(kernel, plan.sides, side.side)
         if side.operand.tensor is not None:
-            steps += _plain_tile(kernel, plan, at, side)
+            steps += _plain_tile(kernel, at, side)
             continue
         own = piece(kernel, side.operand.ref, {})
         doc = f"The {side.side} operand of {kernel.op.name} for one step."
         prologue = _element_context(own, launch, module_names.fresh(f"{stem}_{side.tile}"), doc, {})
         elements.append(prologue)
-        outside += load_lines(own, at, steps=False)
-        steps += [*load_lines(own, at, steps=True), *_computed_tile(own, side, prologue)]
+        outside += [*offset_lines(own, at, steps=False), *load_lines(own, at, steps=False)]
+        steps += [*offset_lines(own, at, steps=True), *load_lines(own, at, steps=True)]
+        steps += _computed_tile(own, side, prologue)
     return tuple(elements), tuple(outside), tuple(steps)
 
 
@@ -189,7 +204,7 @@ def _element_context(
     return ElementContext(name, doc, tuple(kernel.formula), tuple(printer.lines), returned)
 
 
-def _plain_tile(kernel: Kernel, plan: ProductPlan, at: Addressing, side: _Side) -> Iterator[str]:
+def _plain_tile(kernel: Kernel, at: Addressing, side: _Side) -> Iterator[str]:
     """The lines that load a tensor's tile in the type that it is multiplied in."""
     name = side.operand.tensor
     assert name is not None
@@ -227,15 +242,19 @@ def _sum(product: Product, place: int, sides: Sequence[_Side], sums: dict[Ref, s
 
 
 def _is_same(one: Operand, other: Operand) -> bool:
-    return one.ref == other.ref or one.tensor is not None and one.tensor == other.tensor
+    return one.ref == other.ref or (one.tensor is not None and one.tensor == other.tensor)
 
 
-def _write_lines(one: Piece, at: Addressing, formula: ElementContext) -> tuple[str, ...]:
-    """The lines that load what the formula takes, call it, and store."""
+def _write_lines(
+    one: Piece, at: Addressing, formula: ElementContext, early: frozenset[str]
+) -> tuple[str, ...]:
+    """The lines that load what the formula takes besides, call it, and store."""
+    late = frozenset(tensor.name for tensor in one.kernel.op.tensors) - early
     results = result_names(one.kernel, one.kernel.part.graph.stores)
     arguments = ("m_ok & n_ok" if value == "mask" else value for value in one.kernel.formula.values())
     call = f"{', '.join(results)} = {formula.name}({', '.join(arguments)})"
-    return (*load_lines(one, at, steps=None), call, *store_lines(one, at, results))
+    loads = load_lines(one, at, steps=None, names=late)
+    return (*offset_lines(one, at, steps=None), *loads, call, *store_lines(one, at, results))
 
 
 def _strides(kernel: Kernel, plan: ProductPlan) -> dict[str, tuple[str, ...]]:
@@ -262,9 +281,9 @@ def _parameters(kernel: Kernel, plan: ProductPlan, signature: Signature) -> tupl
 
 
 def _passed(
-    kernel: Kernel, plan: ProductPlan, signature: Signature, sums: dict[Ref, str], lines: Sequence[str]
+    kernel: Kernel, plan: ProductPlan, signature: Signature, values: tuple[str, ...], lines: Sequence[str]
 ) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """What the function that writes a tile takes, and what kernels give it, behind the sums."""
+    """What the function that writes a tile takes, and what kernels give it behind the values."""
     tuples = {
         f"{stem}_{GROUPS[group]}": f"({', '.join(stride_names(stem, group))})"
         for access, stem in kernel.stems.items()
@@ -275,9 +294,7 @@ def _passed(
     consts = [name.partition(":")[0] for name in signature.consts]
     layouts = [f"{stem}_layout" for stem in kernel.stems.values()]
     compiled = mentioned((*layouts, *consts, *_RANKS), lines)
-    parameters = grouped(
-        [(*sums.values(), *_PLACE), plain, strides, [f"{name}: tl.constexpr" for name in compiled]]
-    )
+    parameters = grouped([values, _PLACE, plain, strides, [f"{name}: tl.constexpr" for name in compiled]])
     return parameters, grouped([_PLACE, plain, [tuples[name] for name in strides], compiled])
 
 

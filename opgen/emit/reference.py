@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from opgen.dtypes import DTYPES
 from opgen.emit.dialects import TORCH, number_text
-from opgen.emit.exprs import ATOM, Printer, Text
+from opgen.emit.exprs import Printer, Text
 from opgen.emit.layouts import Layout, is_aligned, is_structural, layouts, moved_when_read
 from opgen.emit.names import REFERENCE_NAMES, RESERVED, Names, type_name
 from opgen.emit.nonempty import needed_reductions
@@ -154,12 +152,16 @@ class _Body:
             dtype = self.graph.values[ref].type.dtype
             text = TORCH.convert(text, dtype, DTYPES[dtype.compute])
         own = self.layouts[ref]
-        return text if own == dims else Text(f"rt.eager.align({text.code}, {dims_text(own)}, {dims_text(dims)})")
+        return (
+            text if own == dims else Text(f"rt.eager.align({text.code}, {dims_text(own)}, {dims_text(dims)})")
+        )
 
     def _leaf(self, printer: Printer, ref: Ref, value: Value) -> Text:
         match value.node:
             case Read(param=name):
-                return Text(self._read_text(self.tensors[name]) if name in self.gathered else self.names[name])
+                return Text(
+                    self._read_text(self.tensors[name]) if name in self.gathered else self.names[name]
+                )
             case Scalar(param=name) | Const(param=name):
                 return Text(self.names[name])
             case Size(dim=dim):
@@ -174,10 +176,9 @@ class _Body:
             case Reduce():
                 return reduce_text(value.node, printer.text(value.node.arg), self.layouts[value.node.arg])
             case Contract(left=left, right=right):
-                sides = (self.graph.values[one].type.dims for one in (left, right))
-                dims = next(sides), next(sides)
-                texts = (self._exactly(printer, left, dims[0]), self._exactly(printer, right, dims[1]))
-                return contract_text(value.node, texts, dims, value.type.dims)
+                own = (self.graph.values[left].type.dims, self.graph.values[right].type.dims)
+                texts = (self._exactly(printer, left, own[0]), self._exactly(printer, right, own[1]))
+                return contract_text(value.node, texts, own, value.type.dims)
             case _:
                 raise AssertionError(f"no leaf: {value.node}")
 
@@ -214,8 +215,14 @@ class _Body:
         heavy = target in heavy_results(self.op)
         own = self.layouts[ref]
         if own == item.dims and self._fills(ref, item.dims) and not self._is_plain(ref):
-            return stored if not heavy else f"{stored if stored != text or is_atom else f'({text})'}.contiguous()"
-        return f"rt.eager.finish({stored}, {dims_text(own)}, {dims_text(item.dims)}, bound, contiguous={heavy})"
+            return (
+                stored
+                if not heavy
+                else f"{stored if stored != text or is_atom else f'({text})'}.contiguous()"
+            )
+        return (
+            f"rt.eager.finish({stored}, {dims_text(own)}, {dims_text(item.dims)}, bound, contiguous={heavy})"
+        )
 
     def _is_plain(self, ref: Ref) -> bool:
         """Whether a value may be a parameter's own memory."""

@@ -32,7 +32,10 @@ def reduce_text(node: Reduce, arg: Text, layout: Layout) -> Text:
 
 
 def contract_text(
-    node: Contract, sides: tuple[Text, Text], dims: tuple[tuple[Dim, ...], tuple[Dim, ...]], result: tuple[Dim, ...]
+    node: Contract,
+    sides: tuple[Text, Text],
+    dims: tuple[tuple[Dim, ...], tuple[Dim, ...]],
+    result: tuple[Dim, ...],
 ) -> Text:
     """A contraction of two values over exactly their dims: as a matrix product where these stand so."""
     (left, right), (left_dims, right_dims) = sides, dims

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import ast
 import functools
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from contextvars import ContextVar
 
 import black
 import jinja2
@@ -56,7 +58,22 @@ def render_test(test: TestContext) -> str:
 
 
 def _render(template: str, names: Mapping[str, object]) -> str:
-    return formatted(make_environment().get_template(template).render(names), template)
+    text = make_environment().get_template(template).render(names)
+    return formatted(text, template) if _LAYS_OUT.get() else text
+
+
+_LAYS_OUT = ContextVar("lays_out", default=True)
+
+
+@contextmanager
+def as_rendered() -> Iterator[None]:
+    """Within it, text stays as the templates give it, for who runs it and shows it to nobody: the layout takes most of
+    a build's time."""
+    token = _LAYS_OUT.set(False)
+    try:
+        yield
+    finally:
+        _LAYS_OUT.reset(token)
 
 
 def formatted(text: str, origin: str) -> str:

@@ -11,7 +11,9 @@ from opgen.plan.model import KernelPlan, RowBand, RowConfig, RowPlan
 def walk(plan: RowPlan) -> str:
     """`rt.RowWalk(…)`: the kept and the reduced dims, and what the kernel addresses there."""
     accesses = each(access_text(access) for access in plan.accesses)
-    return f"rt.RowWalk(kept={dims_text(plan.kept)}, reduced={dims_text(plan.reduced)}, accesses=({accesses}))"
+    return (
+        f"rt.RowWalk(kept={dims_text(plan.kept)}, reduced={dims_text(plan.reduced)}, accesses=({accesses}))"
+    )
 
 
 def entry(op: Op, plan: RowPlan, walk_name: str, launch: str, configs_name: str) -> str:
@@ -32,10 +34,7 @@ def configs(plans: tuple[tuple[str, KernelPlan], ...]) -> str:
 
 def _config(config: RowConfig) -> str:
     along = each(_band(band) for band in config.along)
-    return (
-        f"rt.RowConfigs(along=({along}), across={_band(config.across)}, split={config.split})"
-    
-    )
+    return f"rt.RowConfigs(along=({along}), across={_band(config.across)}, split={config.split})"
 
 
 def _band(band: RowBand) -> str:

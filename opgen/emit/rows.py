@@ -43,7 +43,9 @@ def row_kernel_context(
         looped=looped,
         split=split,
         decorator=own.decorator(len(numbers)),
-        parameters=grouped((*own.pointers, *own.scalars), own.integers, ROW_SPACE, *strides, layouts, own.consts),
+        parameters=grouped(
+            (*own.pointers, *own.scalars), own.integers, ROW_SPACE, *strides, layouts, own.consts
+        ),
         split_decorator=_later(own, len(partials), len(numbers) + 2),
         split_parameters=grouped(
             own.pointers,
@@ -179,15 +181,21 @@ class _Words:
             own = {other: name for other, name in self.cuts.items() if other != ref}
             doc = f"`{self.cuts[ref]}`, one for each row."
             self.gathers[ref] = self._function(names, self.cuts[ref], doc, [ref], "row_mask", own)
-        for reduction in (one for levels in (self.resident, self.looped) for level in levels for one in level):
+        for reduction in (
+            one for levels in (self.resident, self.looped) for level in levels for one in level
+        ):
             if reduction.arg not in self.terms:
                 value = self.states[reduction.ref].value
                 doc = f"The terms of `{value}`."
-                self.terms[reduction.arg] = self._function(names, f"{value}_terms", doc, [reduction.arg], "mask")
+                self.terms[reduction.arg] = self._function(
+                    names, f"{value}_terms", doc, [reduction.arg], "mask"
+                )
         own = {ref: name for ref, name in self.cuts.items() if ref not in cut_gathers}
         for store in self.rows:
             doc = f"`{store.target}` of {self.kernel.op.name}, one for each row."
-            self.results[store.target] = self._function(names, store.target, doc, [store.value], "row_mask", own)
+            self.results[store.target] = self._function(
+                names, store.target, doc, [store.value], "row_mask", own
+            )
         if self.whole:
             doc = f"{_listed(self.whole)} of {self.kernel.op.name} for one tile, in the types that it computes in."
             refs = [store.value for store in self.whole]
@@ -246,7 +254,9 @@ class _Words:
     def row_lines(self) -> list[str]:
         """What a tile of rows begins with: the rows' part of offsets, and what has one element for a row."""
         accesses = self._accesses(self._all_functions())
-        accesses = {one: None for one in (*accesses, *self._positions(self.resident), *self._stored(self.graph.stores))}
+        accesses = dict.fromkeys(
+            (*accesses, *self._positions(self.resident), *self._stored(self.graph.stores))
+        )
         tensors = dict.fromkeys(name for one in self._all_functions() for name in one.tensors)
         memory = self.memory
         order = [one for one in self.kernel.plan.accesses if one in accesses]

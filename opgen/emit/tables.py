@@ -56,7 +56,8 @@ def declaration(op: Op, plan: Plan) -> str:
     nonempty = needed_reductions(op)
     if nonempty:
         texts = (
-            f"rt.Nonempty({quoted(one.kind)}, {dims_text(one.dims)}, {quoted(one.target)})" for one in nonempty
+            f"rt.Nonempty({quoted(one.kind)}, {dims_text(one.dims)}, {quoted(one.target)})"
+            for one in nonempty
         )
         parts.append(f"nonempty=({each(texts)})")
     return f"rt.Operator({', '.join(parts)})"

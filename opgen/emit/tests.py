@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import textwrap
+from collections.abc import Iterable
 
 from opgen.dtypes import DType
 from opgen.emit.contexts import ModuleContext, TestContext
@@ -100,9 +101,11 @@ def _options(op: Op) -> list[str]:
     if rounding:
         narrowest = min(rounding, key=lambda dtype: dtype.significand)
         options.append(f"rounds_to=torch.{narrowest.torch}")
-    reductions = _reductions(op)
-    if reductions:
-        options.append(f"reductions=({''.join(f'{quoted(dims)}, ' for dims in reductions)})")
+    reductions = _each_once(node.dims for node in _nodes(op) if isinstance(node, Reduce))
+    contractions = _each_once((node.dim,) for node in _nodes(op) if isinstance(node, Contract))
+    for option, summed in (("reductions", reductions), ("contractions", contractions)):
+        if summed:
+            options.append(f"{option}=({summed})")
     if product_precision(op) != "ieee":
         options.append("narrows=True")
     return options
@@ -119,13 +122,10 @@ def _needs_whole(op: Op) -> bool:
     return bool(gathered & space) or any(isinstance(node, Size | Reduce | Contract) for node in _nodes(op))
 
 
-def _reductions(op: Op) -> tuple[str, ...]:
-    """The dims that each reduction or contraction sums over, each once."""
-    found: dict[tuple[Dim, ...], None] = {}
-    for node in _nodes(op):
-        if isinstance(node, Reduce | Contract):
-            found[node.dims if isinstance(node, Reduce) else (node.dim,)] = None
-    return tuple(" ".join(dim_name(dim) for dim in dims) for dims in found)
+def _each_once(groups: Iterable[tuple[Dim, ...]]) -> str:
+    """Groups of dims as elements of a tuple of texts."""
+    texts = (" ".join(dim_name(dim) for dim in dims) for dims in dict.fromkeys(groups))
+    return "".join(f"{quoted(text)}, " for text in texts)
 
 
 def _seeds(op: Op) -> list[str]:

@@ -38,8 +38,13 @@ def hints_for(op: Op, target: Target) -> Hints:
     return Hints(blocks, chosen.get("warps"), words)
 
 
-def check_hints(targets: tuple[Target, ...], hints: Mapping[str, Hints]) -> None:
-    """Raises `SpecError` at each hint that a target cannot meet, with the figure and the limit of the first."""
+def check_hints(
+    targets: tuple[Target, ...], hints: Mapping[str, Hints], summed: frozenset[Dim] = frozenset()
+) -> None:
+    """Raises `SpecError` at each hint that a target cannot meet, with the figure and the limit of the first.
+
+    `summed` dims are of products: their blocks are no part of the tile that is kept.
+    """
     found = Diagnostics()
     told: set[HintRequest] = set()
     for target in targets:
@@ -54,8 +59,8 @@ def check_hints(targets: tuple[Target, ...], hints: Mapping[str, Hints]) -> None
                 found.error("OPG711", message, asked.warps.span)
                 told.add(asked.warps)
         elements = 1
-        for _, hint in asked.blocks:
-            elements *= _first(hint)
+        for dim, hint in asked.blocks:
+            elements *= 1 if dim in summed else _first(hint)
         if elements > _MOST_ELEMENTS:
             message = f"a tile of {elements} elements is larger than the {_MOST_ELEMENTS} of one block"
             found.error("OPG712", message, asked.blocks[-1][1].span)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from opgen.dtypes import BF16, F16, F32, I8, DType
-from opgen.ir.nodes import Cast, Contract, Convert, Dim, Element, Gather, Graph, Op, Read, Ref
+from opgen.ir.nodes import Cast, Contract, Convert, Element, Gather, Graph, Op, Read, Ref
 from opgen.ir.passes.partition import Part
 from opgen.plan.model import Operand, Product, ProductSides
 
@@ -44,18 +44,20 @@ def products_of(op: Op, part: Part) -> tuple[Product, ...]:
         if not _has_rows(graph, left, right, sides):
             left, right = right, left
         elements = _elements(op, graph, left, right, value.type.dtype)
-        operands = [_operand(op, graph, one, element) for one, element in zip((left, right), elements, strict=True)]
+        operands = [
+            _operand(graph, one, element) for one, element in zip((left, right), elements, strict=True)
+        ]
         found.append(Product(ref, *operands, value.type.dtype))
-    return _of_one_type(graph, tuple(found))
+    return _of_one_type(tuple(found))
 
 
 def _has_rows(graph: Graph, left: Ref, right: Ref, sides: ProductSides) -> bool:
     """Whether the left operand is the one with the rows of the tiles."""
     own, other = (set(graph.values[ref].type.dims) for ref in (left, right))
-    return bool(own & set(sides.m)) or not other & set(sides.m) and bool(other & set(sides.n))
+    return bool(own & set(sides.m)) or (not other & set(sides.m) and bool(other & set(sides.n)))
 
 
-def _of_one_type(graph: Graph, products: tuple[Product, ...]) -> tuple[Product, ...]:
+def _of_one_type(products: tuple[Product, ...]) -> tuple[Product, ...]:
     """The products in one type: where they differ, each in the type that it is computed in."""
     elements = {str(product.left.element) for product in products}
     if len(elements) == 1:
@@ -69,7 +71,7 @@ def _of_one_type(graph: Graph, products: tuple[Product, ...]) -> tuple[Product, 
     )
 
 
-def _operand(op: Op, graph: Graph, ref: Ref, element: Element) -> Operand:
+def _operand(graph: Graph, ref: Ref, element: Element) -> Operand:
     """An operand; conversions of stored values are left to the multiplication."""
     node = graph.values[ref].node
     if isinstance(node, Convert) and element.dtype.bits <= 16:
@@ -89,7 +91,9 @@ def _elements(op: Op, graph: Graph, left: Ref, right: Ref, sums: DType) -> tuple
     variables = {element.variable for element in stored if element is not None and _is_half(element)}
     if one == other and _is_half(one):
         return one, one
-    if len(variables) == 1 and any(not _is_half(element) and element.dtype.name in _NARROW for element in (one, other)):
+    if len(variables) == 1 and any(
+        not _is_half(element) and element.dtype.name in _NARROW for element in (one, other)
+    ):
         half = one if _is_half(one) else other
         return half, half
     if names == {"f8e4m3"} and sums is F32 and _is_read(graph, left) and _is_read(graph, right):

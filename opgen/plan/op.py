@@ -17,7 +17,8 @@ def plan_op(op: Op, targets: tuple[Target, ...]) -> tuple[Plan, ...]:
     kernels = tuple(zip(*(variant.parts for variant in variants), strict=True))
     _check_count(op, variants[0], targets)
     hints = {target.name: hints_for(op, target) for target in targets}
-    check_hints(targets, hints)
+    summed = frozenset(dim for part in variants[0].parts if part.kind == "product" for dim in part.reduced)
+    check_hints(targets, hints, summed)
     temporaries = tuple(variant.temporaries for variant in variants)
     seen = tuple(as_part_sees(op, parts[0], temporaries[0]) for parts in kernels)
     return tuple(

@@ -1,9 +1,9 @@
 """What a product's config needs of a GPU, against what this has: shared memory, registers, threads, least tiles.
 
 Shared memory was read from what Triton 3.7.1 compiles (see the tests in `tests/compile`): a pipelined loop holds
-`stages` buffers of both operands' tiles on sm_90 and later, one less on earlier NVIDIA and AMD GPUs, one alone on sm_75,
-which has no asynchronous copies; a persistent loop keeps them while a tile is written, which takes the tile (or half
-of it) in the result's type besides.
+`stages` buffers of both operands' tiles on sm_90 and sm_100, one less on other NVIDIA and on AMD GPUs, one alone on
+sm_75, which has no asynchronous copies; a persistent loop keeps them while a tile is written, which takes the tile (or
+half of it) in the result's type besides.
 """
 
 from __future__ import annotations
@@ -16,6 +16,8 @@ from opgen.targets import Target
 #: Bytes beside the buffers: barriers, and what reductions and layout changes take.
 _BESIDE = {"sm_100": 1024}
 _BESIDE_ELSEWHERE = 512
+#: What warps exchange at most to add up a row, or to change the layout of a column, bytes.
+_EXCHANGED = 4096
 #: Registers of a thread, and those that addresses, loop counters and the epilogue take beside sums and operands. A
 #: 128x256x64 tile of 8 warps needs 255 and spills on sm_80, 128x128x32 of 4 warps takes 242 and does not.
 _THREAD_REGISTERS = 255
@@ -28,8 +30,8 @@ _RDNA_SUMS = 64
 
 @dataclass(frozen=True)
 class Work:
-    """What a product does whatever its config: widths in bytes of the multiplied type, of the operands' elements as they
-    are loaded, of the sums and of the results; and how many operands and products share a tile."""
+    """What a product does whatever its config: widths in bytes of the multiplied type, of an element of each side's
+    operands as they are loaded, of the sums and of the results; and how many products share a tile."""
 
     name: str
     width: int
@@ -54,7 +56,7 @@ def shared_bytes(config: ProductConfig, work: Work, target: Target) -> int:
     """Shared memory of a program, an upper bound."""
     m, n, k = config.tile
     if config.form in ("vector", "outer"):
-        return max(m, 1) * n * work.sum_bytes + _BESIDE_ELSEWHERE if config.form == "vector" else _BESIDE_ELSEWHERE
+        return m * n * work.sum_bytes + _EXCHANGED
     buffers = (m * work.left_bytes + n * work.right_bytes) * k * _buffers(config, target)
     written = m * n * work.out_bytes // (2 if config.halves else 1)
     beside = _BESIDE.get(target.name, _BESIDE_ELSEWHERE)

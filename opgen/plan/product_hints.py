@@ -102,7 +102,9 @@ def narrowed(hints: Hints, sides: ProductSides) -> Narrowed:
         groups=_ints(hints.asked("group")),
         splits=splits,
         descriptors=_descriptors(hints),
-        library=None if library is None and kernels is None else library is not None and library.values[0] == "library",
+        library=None
+        if library is None and kernels is None
+        else library is not None and library.values[0] == "library",
         precision="ieee" if precision is None else str(precision.values[0]),
     )
 

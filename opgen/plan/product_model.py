@@ -6,13 +6,15 @@ and only the order that they give to configs is used.
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 from opgen.plan.model import ProductConfig
 from opgen.plan.product_budget import Work, shared_bytes, thread_registers
 from opgen.targets import Target
 
-#: A tile of m x n reaches this times h / (h + _HALF_SIZE) of the peak rate, at most _BEST_SHARE, with h = m n / (m + n).
+#: A tile of m x n reaches this times h / (h + _HALF_SIZE) of the peak rate, with h = m n / (m + n); at most
+#: _BEST_SHARE.
 _PEAK_SHARE = 1.78
 _HALF_SIZE = 96.0
 _BEST_SHARE = 0.84
@@ -21,13 +23,22 @@ _POINTERS = 0.90
 _ROWS_OVER_COLUMNS = 0.93
 _FMA_SHARE = 0.35
 _OUTER_SHARE = 0.30
-#: Share of memory's peak rate that each way of multiplying reaches, and bytes in flight on a multiprocessor for half of it.
-_MEMORY_SHARE = {"vector": 0.90, "pointers": 0.70, "descriptors": 0.74}
-_HALF_FLIGHT = 4000.0
+#: Share of memory's peak rate that each way of multiplying reaches, and bytes in flight on a multiprocessor for half
+#: of it.
+_MEMORY_SHARE = {"vector": 0.95, "pointers": 0.74, "descriptors": 0.76}
+_HALF_FLIGHT = 18000.0
+#: What a row's step of `vector` costs in memory's rate for each doubling of its columns beyond these.
+_VECTOR_COLUMNS, _VECTOR_LOSS = 1024, 0.08
+#: What reading the left row again for every `n` rows of the right operand costs, in rows.
+_VECTOR_LEFT = 0.35
+#: Nanoseconds that writing an element of a tile takes where no other tile of the multiprocessor hides it.
+_WRITE = 0.16
 #: L2 gives a multiprocessor this many times its share of memory's rate.
 _L2_OVER_MEMORY = 2.4
+#: What two products beside each other with swapped operands take over what one of both would.
+_SWAPPED_TWICE = 1.25
 #: Microseconds: a launch, the first loads of a tile, a second kernel.
-_LAUNCH = 3.0
+_LAUNCH = 6.0
 _FILL = 1.2
 _SECOND_KERNEL = 5.0
 #: What the vendor's product reaches of the peak rate, and of memory's.
@@ -71,14 +82,16 @@ def plain_rate(work: Work, target: Target) -> float:
 @dataclass(frozen=True)
 class Prepared:
     """What of a config's time does not depend on the shape: tiles of a multiprocessor at once, operations and bytes a
-    microsecond, and what a tile takes for each position of k."""
+    microsecond, the bytes that a tile has in flight, what it takes for each position of k, and its end."""
 
     config: ProductConfig
     resident: int
     tile_rate: float
     memory_rate: float
+    flight: float
     operations: float
     loads: float
+    written: float
 
     def is_behind(self, other: Prepared) -> bool:
         """Whether another config of the same tile is at least as good in everything."""
@@ -86,6 +99,7 @@ class Prepared:
             other.resident >= self.resident
             and other.tile_rate >= self.tile_rate
             and other.memory_rate >= self.memory_rate
+            and other.flight >= self.flight
         )
 
 
@@ -99,24 +113,31 @@ def prepared(config: ProductConfig, work: Work, target: Target, precision: str) 
     if config.strategy == "descriptors":
         resident = 1
     unit = rate(work, target, precision)
-    share = _share(config, work, unit)
+    share = _share(config, unit)
     if resident == 1 and config.strategy != "descriptors":
-        share *= 0.9  # nothing hides the ends of its tiles
+        share *= 0.95  # nothing hides the first loads of its tiles
     loads = float(m * work.left_bytes + n * work.right_bytes)
     stages = max(config.stages - 1, 1) if config.form in ("dot", "swapped") else 1
-    flight = (loads * 4 if config.form == "outer" else loads * k * stages) * resident
     reached = _MEMORY_SHARE["vector" if config.form == "vector" else config.strategy]
+    if config.form == "vector":
+        reached *= (1 - _VECTOR_LOSS * max(math.log2(k / _VECTOR_COLUMNS), 0.0)) * n / (n + _VECTOR_LEFT)
     return Prepared(
         config=config,
         resident=resident,
         tile_rate=share * (unit or plain_rate(work, target)) * 1e6 / target.multiprocessors,
-        memory_rate=target.bandwidth * 1e3 * reached * flight / (flight + _HALF_FLIGHT),
+        memory_rate=target.bandwidth * 1e3 * reached,
+        flight=loads * 4
+        if config.form == "outer"
+        else n * work.right_bytes * k
+        if config.form == "vector"
+        else loads * k * stages,
         operations=2.0 * m * n * work.products,
         loads=loads,
+        written=m * n * _WRITE * 1e-3 if resident == 1 else 0.0,
     )
 
 
-def _share(config: ProductConfig, work: Work, unit: float) -> float:
+def _share(config: ProductConfig, unit: float) -> float:
     """Which share of the peak rate a tile reaches."""
     m, n, _ = config.tile
     if config.form == "outer":
@@ -131,7 +152,7 @@ def _share(config: ProductConfig, work: Work, unit: float) -> float:
         share *= _POINTERS
     if m > n and config.form == "dot":
         share *= _ROWS_OVER_COLUMNS
-    if config.warps == 8 and m * n < 128 * 128 or config.warps == 4 and m * n > 128 * 128:
+    if (config.warps == 8 and m * n < 128 * 128) or (config.warps == 4 and m * n > 128 * 128):
         share *= 0.85
     return share
 
@@ -144,15 +165,22 @@ def microseconds(one: Prepared, shape: Shape, work: Work, target: Target) -> flo
     waves = -(-tiles // (target.multiprocessors * one.resident))
     depth = -(-shape.k // config.split)
     together = min(one.resident, -(-tiles // target.multiprocessors))
-    compute = waves * one.operations * depth * together / one.tile_rate
+    flight = one.flight * together
+    memory_rate = one.memory_rate * flight / (flight + _HALF_FLIGHT)
+    compute = waves * (one.operations * depth * together / one.tile_rate + one.written)
     busy = min(1.0, tiles / target.multiprocessors)
-    through_l2 = tiles * depth * one.loads / (one.memory_rate * _L2_OVER_MEMORY * busy)
-    moved = shape.k * (shape.m * work.left_bytes + shape.n * work.right_bytes) + shape.m * shape.n * work.out_bytes
-    from_memory = moved / (one.memory_rate * min(1.0, busy * 1.5))
+    through_l2 = tiles * depth * one.loads / (memory_rate * _L2_OVER_MEMORY * busy)
+    moved = (
+        shape.k * (shape.m * work.left_bytes + shape.n * work.right_bytes)
+        + shape.m * shape.n * work.out_bytes
+    )
+    from_memory = moved / (memory_rate * min(1.0, busy * 2))
     time = max(compute, through_l2, from_memory) + _LAUNCH + _FILL * min(waves, 4) / one.resident
     if config.split > 1:
         sums = shape.m * shape.n * work.sum_bytes * work.products * config.split
-        time += _SECOND_KERNEL + 2 * sums / (one.memory_rate * _L2_OVER_MEMORY)
+        time += _SECOND_KERNEL + 2 * sums / (memory_rate * _L2_OVER_MEMORY)
+    if config.form == "swapped" and work.products > 1:
+        time *= _SWAPPED_TWICE
     return time * (0.99 if config.halves else 1.0)
 
 

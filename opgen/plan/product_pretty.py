@@ -69,7 +69,11 @@ def _band(band: ProductBand) -> str:
 
 def config_text(config: ProductConfig) -> str:
     """A config in a few words."""
-    words = [f"{config.form} through {config.strategy}", " x ".join(map(str, config.tile)), f"{config.warps} warps"]
+    words = [
+        f"{config.form} through {config.strategy}",
+        " x ".join(map(str, config.tile)),
+        f"{config.warps} warps",
+    ]
     if config.form in ("dot", "swapped"):
         words.append(f"{config.stages} stages")
     if config.split > 1:
@@ -82,6 +86,5 @@ def config_text(config: ProductConfig) -> str:
 
 
 def _rejection(one: Rejection) -> str:
-    return (
-        f"rejected for {one.reason}: {one.count}, such as {config_text(one.example)}, with {one.figure} of {one.limit}"
-    )
+    example = config_text(one.example)
+    return f"rejected for {one.reason}: {one.count}, such as {example}, with {one.figure} of {one.limit}"

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
-from opgen.diagnostics import Diagnostics
-from opgen.dtypes import DTYPES, DType
+from opgen.dtypes import DType
 from opgen.ir.nodes import Apply, Element, Graph, Op, Read, Ref, Value
 from opgen.ir.operands import operands
 from opgen.ir.passes.partition import Part
@@ -21,7 +20,6 @@ from opgen.plan.model import (
     ProductClass,
     ProductConfig,
     ProductPlan,
-    ProductSides,
     Rejection,
 )
 from opgen.plan.multiplied import products_of, sides_of
@@ -32,7 +30,6 @@ from opgen.plan.product_model import (
     Shape,
     library_microseconds,
     microseconds,
-    plain_rate,
     prepared,
     rate,
 )
@@ -68,7 +65,10 @@ def plan_product(op: Op, parts: tuple[Part, ...], target: Target, hints: Hints) 
     classes = tuple(_class(work, target, asked) for work in works)
     if not any(one.bands for one in classes):
         refuse_hints(hints, target, classes)
-    conservative = tuple(one if one.bands else _class(work, target, Narrowed()) for one, work in zip(classes, works))
+    conservative = tuple(
+        one if one.bands else _class(work, target, Narrowed())
+        for one, work in zip(classes, works, strict=True)
+    )
     operations = sum(
         PRIMITIVES[value.node.primitive].cost
         for value in parts[0].graph.values
@@ -77,7 +77,7 @@ def plan_product(op: Op, parts: tuple[Part, ...], target: Target, hints: Hints) 
     return ProductPlan(parts, accesses(op, parts), sides, products, conservative, operations)
 
 
-def class_of(element: Element, dtype: DType) -> str:
+def class_of(dtype: DType) -> str:
     """The class of a multiplied type: types of one class share configs."""
     return _CLASSES.get(dtype.name, "int")
 
@@ -112,7 +112,7 @@ def _work(op: Op, part: Part, products: tuple[Product, ...], types: dict[str, DT
     rights = {product.right.ref: product.right for product in products}
     stored = [elements[store.target] for store in part.graph.stores]
     return Work(
-        name=class_of(first, dtype),
+        name=class_of(dtype),
         width=_bytes(first, types),
         left_bytes=sum(_operand_bytes(op, part.graph, one, types) for one in lefts.values()),
         right_bytes=sum(_operand_bytes(op, part.graph, one, types) for one in rights.values()),
@@ -130,7 +130,7 @@ def _bytes(element: Element, types: dict[str, DType]) -> int:
 
 def _operand_bytes(op: Op, graph: Graph, operand: Operand, types: dict[str, DType]) -> int:
     """Bytes of shared memory for an element of an operand: as it is loaded, and, where it is computed, multiplied."""
-    loaded = {name: element for name, element in _reads(op, graph, operand.ref)}
+    loaded = dict(_reads(op, graph, operand.ref))
     own = sum(_bytes(element, types) for element in loaded.values())
     multiplied = _bytes(operand.element, types)
     plain = operand.tensor is not None and loaded[operand.tensor] == operand.element
@@ -171,7 +171,7 @@ def fitting_configs(
     fitting: list[Prepared] = []
     turned: dict[str, list[tuple[ProductConfig, Excess]]] = {}
     for config in configs(asked.space(), work.width):
-        if not _can(config, work, target, asked):
+        if not _can(config, work, target):
             continue
         over = excess(config, work, target)
         if over is None:
@@ -181,7 +181,7 @@ def fitting_configs(
     return fitting, turned
 
 
-def _can(config: ProductConfig, work: Work, target: Target, asked: Narrowed) -> bool:
+def _can(config: ProductConfig, work: Work, target: Target) -> bool:
     """Whether a config has a meaning for a class of types on a target."""
     if config.strategy == "descriptors" and (not target.has_descriptors or work.has_prologue):
         return False
@@ -197,13 +197,13 @@ def _can(config: ProductConfig, work: Work, target: Target, asked: Narrowed) -> 
 
 def _rejection(reason: str, found: Sequence[tuple[ProductConfig, Excess]]) -> Rejection:
     """The configs that one limit rejects; the one that passes it least is shown."""
-    config, over = min(found, key=lambda item: item[1].figure if item[1].figure > item[1].limit else -item[1].figure)
+    config, over = min(
+        found, key=lambda item: item[1].figure if item[1].figure > item[1].limit else -item[1].figure
+    )
     return Rejection(reason, len(found), config, over.figure, over.limit)
 
 
-def _bands(
-    fitting: Sequence[Prepared], work: Work, target: Target, asked: Narrowed
-) -> Iterator[ProductBand]:
+def _bands(fitting: Sequence[Prepared], work: Work, target: Target, asked: Narrowed) -> Iterator[ProductBand]:
     leading = _leading(fitting)
     vendor = asked.may_take_library and _has_library(work, target, asked)
     above: dict[int, Prepared] = {}
@@ -257,10 +257,16 @@ def _grouped(config: ProductConfig, m: int, asked: Narrowed) -> ProductConfig:
 def _is_near(config: ProductConfig, m: int) -> bool:
     """Whether a tile's rows suit a number of rows: no more than the next power of two, and many for many."""
     rows = config.tile[0]
-    if config.form == "vector":
-        return m <= 4
+    if m == 1 or config.form == "vector":
+        return m == 1 and config.form == "vector"
+    if config.strategy == "descriptors" and config.form == "dot" and rows == 64:
+        return 1 < m < 2048  # the least that the matrix unit of sm_90 takes
     least = 1 if config.form == "outer" else 16
-    return least <= rows <= max(16, m) and (m < 512 or rows >= 32) and (m < 2048 or rows >= 64 or config.form == "outer")
+    return (
+        least <= rows <= max(16, m)
+        and (m < 512 or rows >= 32)
+        and (m < 2048 or rows >= 64 or config.form == "outer")
+    )
 
 
 def _has_library(work: Work, target: Target, asked: Narrowed) -> bool:

@@ -13,10 +13,11 @@ from opgen.plan.row_passes import resident_levels
 from opgen.primitives import PRIMITIVES
 from opgen.targets import Target
 
-#: The longest rows that stay in registers, in bytes of the tensors that they hold there: where the functions between
-#: reductions take few instructions, and where they take so many that reading a row anew costs less than doing less at a time.
-_LIGHT_RESIDENT_BYTES, _HEAVY_RESIDENT_BYTES = 32768, 65536
-_HEAVY_OPERATIONS = 28
+#: Instructions for an element from which work between reductions counts as medium, and as heavy, and for each of the
+#: three the longest rows that stay in registers, in bytes of the tensors that they hold there: the more work, the more
+#: it costs to read a row anew.
+_MEDIUM_OPERATIONS, _HEAVY_OPERATIONS = 16, 28
+_RESIDENT_BYTES = (16384, 32768, 65536)
 #: Bytes of a row from which few rows are cut into pieces.
 _SPLIT_BYTES = 131072
 
@@ -47,7 +48,9 @@ def _accesses(op: Op, parts: tuple[Part, ...]) -> tuple[Access, ...]:
 def _widths(op: Op, part: Part) -> tuple[int, ...]:
     """The bytes of the widest element of whole rows, for every choice of the op's type variables."""
     space, reduced = set(part.space), set(part.reduced)
-    whole = tuple(item for item in op.arrays if reduced & set(item.dims) and set(item.dims) & (space - reduced))
+    whole = tuple(
+        item for item in op.arrays if reduced & set(item.dims) and set(item.dims) & (space - reduced)
+    )
     params = tuple(one for one in op.params if one in whole or not isinstance(one, TensorParam))
     results = tuple(one for one in op.results if one in whole)
     return elementwise.widths(replace(op, params=params, results=results) if whole else op)
@@ -60,33 +63,41 @@ def _operations(graph: Graph) -> int:
     return sum(PRIMITIVES[name].cost for name in functions) + 2 * reductions
 
 
-def _config(op: Op, part: Part, width: int, target: Target) -> RowConfig:
+def _config(op: Op, part: Part, element: int, target: Target) -> RowConfig:
     """Tiles that give each thread 32 elements or fewer, from a sweep on an H200 (`benchmarks/rows.md`).
 
     A row stays in registers while the tensors that are read again after a reduction leave room for it. Longer ones are
     read again from the L2 cache, by few programs with many warps, so that the rows on their way stay there.
     """
-    heavy = _operations(part.graph) >= _HEAVY_OPERATIONS
-    longest = (_HEAVY_RESIDENT_BYTES if heavy else _LIGHT_RESIDENT_BYTES) // (max(width, 2) * max(_held(op, part), 1))
+    operations = _operations(part.graph)
+    work = (operations >= _MEDIUM_OPERATIONS) + (operations >= _HEAVY_OPERATIONS)
+    width = max(element, 2)
+    longest = max(_RESIDENT_BYTES[work] // (width * max(_held(op, part), 1)), 1024)
     wide = 2 if width > 2 else 1  # so many times the warps
-    bands = [
+    along = [
         RowBand(1024, 2048, 2 * wide),
         RowBand(4096, 4096, 4 * wide),
         RowBand(8192, 8192, 8 * wide),
         RowBand(16384, 16384, 16 * wide),
         RowBand(32768, 32768, 32, programs=2),
     ]
-    along = [band for band in bands if band.longest <= max(longest, 1024)]
-    if heavy:
-        along.append(RowBand(0, 4096, 16, programs=2))
-    else:
-        along += [RowBand(65536 // max(width, 2), 8192, 16, columns=8192), RowBand(0, 16384 // wide, 32 // wide)]
+    looped = [
+        RowBand(32768 // width, 4096, 16, columns=4096),
+        RowBand(65536 // width, 8192, 16 if work else 32, columns=8192),
+        RowBand(0, 8192, 32),
+    ]
+    along = [band for band in along if band.longest <= longest]
+    along += (
+        [RowBand(0, 4096, 16, programs=2)]
+        if work == 2
+        else [b for b in looped if not 0 < b.longest <= longest]
+    )
     most_warps = min(32, target.max_threads // target.warp_size)
     return RowConfig(
-        width=width,
+        width=element,
         along=tuple(replace(band, warps=min(band.warps, most_warps)) for band in along),
         across=RowBand(0, 2048, 4, columns=32),
-        split=_SPLIT_BYTES // max(width, 2),
+        split=_SPLIT_BYTES // width,
     )
 
 

@@ -29,7 +29,8 @@ class Repeated:
 
     def launch(self, kernel: Any, grid: tuple[int, ...], *arguments: Any, **constants: Any) -> None:
         """`kernel[grid](…)`; compile-time numbers and options come by name, behind all that varies."""
-        key = (kernel, *map(_kind, arguments), *constants.values())
+        tensors = [_kind(one) for one in arguments if isinstance(one, torch.Tensor)]
+        key = (kernel, *map(type, arguments), *tensors, *constants.values())
         found = self._compiled.get(key)
         if found is None:
             compiled = kernel[grid](*arguments, **constants)
@@ -53,11 +54,9 @@ class Repeated:
         )
 
 
-def _kind(argument: Any) -> Any:
-    """What a kernel is compiled for, of an argument whose number or layout does not change."""
-    if isinstance(argument, torch.Tensor):
-        return argument.dtype if argument.data_ptr() % _ALIGNMENT == 0 else (argument.dtype,)
-    return type(argument)
+def _kind(argument: torch.Tensor) -> Any:
+    """What a kernel is compiled for, of a tensor whose layout does not change."""
+    return argument.dtype if argument.data_ptr() % _ALIGNMENT == 0 else (argument.dtype,)
 
 
 class _OnGrid:

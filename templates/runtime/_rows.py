@@ -294,15 +294,17 @@ def _needs_wide(
 def _group(
     walk: Walk, bound: Bound, tensors: Sequence[Any], most: int
 ) -> tuple[tuple[int, ...], Strides]:
-    """A group of dims with as few as all accesses allow, and the strides of each; a single element where there are none.
+    """A group of dims with as few as all accesses allow, and the strides of each; one element where there are none.
 
     The innermost dim is one along which many accesses have unit stride.
     """
     pieces = atoms(walk, bound)
     full = tuple(piece.size for piece in pieces)
     own = [access_strides(access, pieces, bound, tensor) for access, tensor in zip(walk.accesses, tensors)]
-    if 0 in full or all(size == 1 for size in full):
-        return (0 if 0 in full else 1,), ((0,),) * len(own)
+    if 0 in full:  # all move along it, so that no element is inside
+        return (0,), ((1,),) * len(own)
+    if all(size == 1 for size in full):
+        return (1,), ((0,),) * len(own)
     sizes, strides = collapse(full, own)
     if len(sizes) > most:
         raise NotImplementedError(f"{len(sizes)} dims after collapsing")

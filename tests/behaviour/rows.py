@@ -10,12 +10,9 @@ from torch import Tensor
 
 WALKS = {
     "own choice": None,
-    "resident": ("resident", 1, 16, 1),
-    "several resident": ("resident", 4, 16, 1),
     "resident, looping programs": ("resident", 2, 16, 1, 1),
-    "looped": ("looped", 1, 32, 1),
+    "looped": ("looped", 1, 128, 1),
     "several looped": ("looped", 4, 64, 1),
-    "split in 2": ("split", 1, 32, 1, 0, 1, 2),
     "split in 5": ("split", 2, 32, 1, 0, 1, 5),
 }
 #: Row lengths at the edges of blocks, and what is left of longer ones.
@@ -24,7 +21,7 @@ LENGTHS = (1, 2, 3, 17, 127, 128, 129, 1000)
 
 def call(module: ModuleType, *arguments: Any, walk: str = "own choice") -> tuple[Tensor, ...]:
     """The results of a module's op, its rows walked in the way named; left-out arguments are their defaults."""
-    entry = module._ENTRY  # noqa: SLF001 - the way to force a config
+    entry = module._ENTRY
     runtime = sys.modules[f"{module.__name__.rpartition('.')[0]}._runtime"]
     function = getattr(module, entry.operator.name)
     defaults = function.__defaults__ or ()

@@ -253,7 +253,7 @@ def test_tf32_narrows_what_it_cannot_hold(generator: torch.Generator) -> None:
     with pytest.raises(AssertionError):
         checking.check(truncated(a)[:, :128] @ truncated(b)[:128], expected, F32, name="tf32")
     halves = [o.exact(x.bfloat16()) for x in (a, b)]
-    assert torch.equal(matmul(*halves, "tf32").lo, matmul(*halves).lo)
+    assert torch.equal(matmul(halves[0], halves[1], "tf32").lo, matmul(halves[0], halves[1]).lo)
     three = truncated(a) @ truncated(b) + truncated(a - truncated(a)) @ truncated(b)
     three = three + truncated(a) @ truncated(b - truncated(b))
     expected = matmul(o.exact(a), o.exact(b), "tf32x3")
@@ -276,7 +276,9 @@ DIMS = (
 @pytest.mark.parametrize(("left", "right", "equation"), DIMS)
 def test_contractions_by_name(left: str, right: str, equation: str, generator: torch.Generator) -> None:
     sizes = {"...": 5, "M": 2, "N": 3, "K": 4, "B": 6}
-    a, b = (torch.randn([sizes[name] for name in dims.split()], generator=generator) for dims in (left, right))
+    a, b = (
+        torch.randn([sizes[name] for name in dims.split()], generator=generator) for dims in (left, right)
+    )
     result = o.contract(o.exact(a), left, o.exact(b), right, "K")
     assert torch.allclose(result.value, torch.einsum(equation, a.double(), b.double()), rtol=1e-12)
     whole = [o.exact((x * 100).int()) for x in (a, b)]

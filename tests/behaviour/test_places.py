@@ -14,21 +14,18 @@ def test_spread_repeats_each_element() -> None:
     assert torch.equal(o.spread(x, 0, 3).value, x.value.repeat_interleave(3, 0))
 
 
-def test_reshaped_permutes_and_drops_dims() -> None:
-    x = o.exact(torch.randn(4, 1, 3, 2))  # ... M N K
-    assert torch.equal(o.reshaped(x, "... M N K", "... K N").value, x.value[:, 0].mT)
-    column = o.exact(torch.randn(5, 1))
-    assert torch.equal(o.reshaped(column, "M N", "M").value, column.value[:, 0])
-    assert o.reshaped(o.exact(torch.tensor(2.0)), "M N", "N M").shape == (1, 1)
+def test_align_permutes_and_drops_dims_of_one_element() -> None:
+    x = o.exact(torch.randn(2, 3, 1, 4))
+    assert torch.equal(o.align(x, "... M - K", "... K M").value, x.value[:, :, 0].mT)
+    assert torch.equal(o.align(x, "B M - K", "B N K M").value, x.value[:, :, 0].mT[:, None])
+    assert o.align(o.exact(torch.tensor(2.0)), "M N", "N M").shape == ()
+    with pytest.raises(ValueError, match="not in"):
+        o.align(x, "B M N K", "B M K")
 
 
-def test_reshaped_keeps_one_of_equal_elements() -> None:
-    blocks = torch.randn(2, 3)
-    x = o.spread(o.exact(blocks), -1, 4)  # K is 12
-    assert torch.equal(o.reshaped(x, "... K", "... K/4").value, blocks.double())
-    assert torch.equal(o.reshaped(x, "M K", "K/2 M").value, blocks.double().mT.repeat_interleave(2, 0))
-    assert torch.equal(o.reshaped(x, "M K/2", "M K/8").value, x.value[:, ::4])
-    assert o.reshaped(o.exact(torch.tensor(2.0)), "... K", "... K/4").shape == (1,)
+def test_a_lone_element_is_not_repeated() -> None:
+    assert o.spread(o.exact(torch.ones(3, 1)), -1, 4).shape == (3, 1)
+    assert o.filled(o.exact(torch.tensor(2.0)), 3, 4).value.sum() == 24
 
 
 def test_take_gathers_rows_and_gives_zero_outside() -> None:

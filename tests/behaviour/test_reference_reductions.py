@@ -2,7 +2,6 @@
 
 import importlib
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -27,111 +26,267 @@ def outer(x: Tensor, at: int) -> Tensor:
 
 
 REDUCTIONS = (
-    Row("op rsum(x: T[M, N]) -> y: f32[M] { y = sum[N](x) }", {"x": "f16 4 37"}, lambda x: x.double().sum(1), 80),
-    Row("op csum(x: T[M, N]) -> y: T[N] { y = sum[M](x) }", {"x": "bf16 9 5"}, lambda x: x.double().sum(0), 20),
     Row(
-        "op all_of(x: T[M, N]) -> y: f32[] { y = sum[M, N](x) }", {"x": "f32 9 5"}, lambda x: x.double().sum(), 90
+        "op rsum(x: T[M, N]) -> y: f32[M] { y = sum[N](x) }",
+        {"x": "f16 4 37"},
+        lambda x: x.double().sum(1),
+        80,
     ),
-    Row("op means(x: T[B, C, H]) -> y: f32[C] { y = mean[B, H](x) }", {"x": "f32 3 4 5"},
-        lambda x: x.double().mean((0, 2)), 4),
-    Row("op prods(x: f32[M, N, P]) -> y: f32[N] { y = prod[M, P](x) }", {"x": "f32 2 3 4"},
-        lambda x: x.double().prod(2).prod(0)),
-    Row("op least(x: T[M, N]) -> (y: T[M], z: T[N]) { y = min[N](x) z = max[M](x) }", {"x": "f16 4 7 special"},
-        lambda x: (x.double().amin(1), x.double().amax(0))),
-    Row("op whole(x: i32[M, N]) -> (s: i64[M], p: i64[N], m: i32[M]) { s = sum[N](x) p = prod[M](x) m = max[N](x) }",
+    Row(
+        "op csum(x: T[M, N]) -> y: T[N] { y = sum[M](x) }", {"x": "bf16 9 5"}, lambda x: x.double().sum(0), 20
+    ),
+    Row(
+        "op all_of(x: T[M, N]) -> y: f32[] { y = sum[M, N](x) }",
+        {"x": "f32 9 5"},
+        lambda x: x.double().sum(),
+        90,
+    ),
+    Row(
+        "op means(x: T[B, C, H]) -> y: f32[C] { y = mean[B, H](x) }",
+        {"x": "f32 3 4 5"},
+        lambda x: x.double().mean((0, 2)),
+        4,
+    ),
+    Row(
+        "op prods(x: f32[M, N, P]) -> y: f32[N] { y = prod[M, P](x) }",
+        {"x": "f32 2 3 4"},
+        lambda x: x.double().prod(2).prod(0),
+    ),
+    Row(
+        "op least(x: T[M, N]) -> (y: T[M], z: T[N]) { y = min[N](x) z = max[M](x) }",
+        {"x": "f16 4 7 special"},
+        lambda x: (x.double().amin(1), x.double().amax(0)),
+    ),
+    Row(
+        "op whole(x: i32[M, N]) -> (s: i64[M], p: i64[N], m: i32[M]) { s = sum[N](x) p = prod[M](x) m = max[N](x) }",
         {"x": "i32 3 5 in -2000000000 .. 2000000000"},
-        lambda x: (x.long().sum(1), x.long().prod(0), x.long().amax(1))),
-    Row("op bools(x: bool[M, N]) -> (a: bool[M], o: bool[N], s: i64[], m: bool[M]) "
-        "{ a = all[N](x) o = any[M](x) s = sum[M, N](x) m = max[N](x) }", {"x": "bool 4 3"},
-        lambda x: (x.all(1), x.any(0), x.sum(), x.any(1))),
-    Row("op places(x: T[B, M, N]) -> (p: i64[B], q: i64[M]) { p = argmax[M, N](x) q = argmin[B, N](x) }",
+        lambda x: (x.long().sum(1), x.long().prod(0), x.long().amax(1)),
+    ),
+    Row(
+        "op bools(x: bool[M, N]) -> (a: bool[M], o: bool[N], s: i64[], m: bool[M]) "
+        "{ a = all[N](x) o = any[M](x) s = sum[M, N](x) m = max[N](x) }",
+        {"x": "bool 4 3"},
+        lambda x: (x.all(1), x.any(0), x.sum(), x.any(1)),
+    ),
+    Row(
+        "op places(x: T[B, M, N]) -> (p: i64[B], q: i64[M]) { p = argmax[M, N](x) q = argmin[B, N](x) }",
         {"x": "f32 2 5 4 special"},
-        lambda x: (x.double().flatten(1).argmax(1), x.double().transpose(0, 1).flatten(1).argmin(1))),
-    Row("op turned_places(x: i32[M, N], g: i32[N, M]) -> p: i64[] { p = argmax[M, N](g + x) }",
-        {"x": "i32 4 6 in 0 .. 1", "g": "i32 6 4 in 0 .. 1"}, lambda x, g: (g.T + x).T.flatten().argmax()),
-    Row("op variance(x: T[M, N]) -> y: f32[M] { y = var[N](x) }", {"x": "f32 5 40 in 1000 .. 1001"},
-        lambda x: x.double().var(1, correction=0), 0.3),
-    Row("op lse(x: T[M, N]) -> y: f32[M] { y = logsumexp[N](x) }", {"x": "f32 5 40 in -200 .. 200"},
-        lambda x: torch.logsumexp(x.double(), 1)),
-    Row("op sm(x: T[..., C]) -> (y: T[..., C], m: f32[...]) { y = softmax[C](x) m = max[C](x) }", {"x": "f16 2 3 9"},
-        lambda x: (softmax(x), x.double().amax(-1)), 1),
-    Row("op first_dim(x: T[C, M]) -> y: T[C, M] { y = softmax[C](x) }", {"x": "f32 6 5"}, lambda x: softmax(x, 0), 1),
-    Row("op group(x: T[B, C, H, W], g: T[C]) -> y: T[B, C, H, W] { y = (x - mean[C, H, W](x)) * rsqrt(var[C, H, W](x) "
-        "+ 1e-5) * g }", {"x": "f32 2 3 4 5", "g": "f32 3"},
-        lambda x, g: torch.layer_norm(x.double(), (3, 4, 5)) * g[:, None, None].double(), 20),
-    Row("op leading(x: T[..., C], y: T[..., C]) -> (a: f32[C], b: T[..., C]) { a = sum[...](x) b = y * mean[...](x * y) }",
+        lambda x: (x.double().flatten(1).argmax(1), x.double().transpose(0, 1).flatten(1).argmin(1)),
+    ),
+    Row(
+        "op turned_places(x: i32[M, N], g: i32[N, M]) -> p: i64[] { p = argmax[M, N](g + x) }",
+        {"x": "i32 4 6 in 0 .. 1", "g": "i32 6 4 in 0 .. 1"},
+        lambda x, g: (g.T + x).T.flatten().argmax(),
+    ),
+    Row(
+        "op variance(x: T[M, N]) -> y: f32[M] { y = var[N](x) }",
+        {"x": "f32 5 40 in 1000 .. 1001"},
+        lambda x: x.double().var(1, correction=0),
+        0.3,
+    ),
+    Row(
+        "op lse(x: T[M, N]) -> y: f32[M] { y = logsumexp[N](x) }",
+        {"x": "f32 5 40 in -200 .. 200"},
+        lambda x: torch.logsumexp(x.double(), 1),
+    ),
+    Row(
+        "op sm(x: T[..., C]) -> (y: T[..., C], m: f32[...]) { y = softmax[C](x) m = max[C](x) }",
+        {"x": "f16 2 3 9"},
+        lambda x: (softmax(x), x.double().amax(-1)),
+        1,
+    ),
+    Row(
+        "op first_dim(x: T[C, M]) -> y: T[C, M] { y = softmax[C](x) }",
+        {"x": "f32 6 5"},
+        lambda x: softmax(x, 0),
+        1,
+    ),
+    Row(
+        "op group(x: T[B, C, H, W], g: T[C]) -> y: T[B, C, H, W] "
+        "{ y = (x - mean[C, H, W](x)) * rsqrt(var[C, H, W](x) + 1e-5) * g }",
+        {"x": "f32 2 3 4 5", "g": "f32 3"},
+        lambda x, g: torch.layer_norm(x.double(), (3, 4, 5)) * g[:, None, None].double(),
+        20,
+    ),
+    Row(
+        "op leading(x: T[..., C], y: T[..., C]) -> (a: f32[C], b: T[..., C]) "
+        "{ a = sum[...](x) b = y * mean[...](x * y) }",
         {"x": "f32 3 4 5", "y": "f32 4 5"},
-        lambda x, y: (outer(x, 2).sum(0), (y.double() * outer(x * y, 2).mean(0)).expand(x.shape)), 60),
-    Row("op leading_too(x: T[..., C]) -> y: f32[...] { y = mean[C](x) - sum[..., C](x) }",
-        {"x": "f32 2 3"}, lambda x: x.double().mean(-1) - x.double().sum(), 30),
-    Row("op no_leading(x: T[..., C]) -> (y: f32[C], z: i64[]) { y = sum[...](x) z = argmax[..., C](x) }", {"x": "f32 4"},
-        lambda x: (x.double(), x.argmax())),
-    Row("op scaled(x: T[M, K], s: f32[M, K / 4]) -> (y: f32[M], z: f32[M], a: f32[K]) "
-        "{ y = sum[K](x * s) z = sum[K / 4](s) a = max[M](s) }", {"x": "f16 3 8", "s": "f32 3 2"},
-        lambda x, s: ((x.double() * s.double().repeat_interleave(4, 1)).sum(1), s.double().sum(1),
-                      s.double().amax(0).repeat_interleave(4)), 60),
-    Row("op left_out(x: T[..., M, N], b: T[N] = 2, c: T[..., N] = 3) -> y: f32[..., M] { y = sum[N](x) * sum[N](b) + sum[N](c) }",
+        lambda x, y: (outer(x, 2).sum(0), (y.double() * outer(x * y, 2).mean(0)).expand(x.shape)),
+        60,
+    ),
+    Row(
+        "op leading_too(x: T[..., C]) -> y: f32[...] { y = mean[C](x) - sum[..., C](x) }",
+        {"x": "f32 2 3"},
+        lambda x: x.double().mean(-1) - x.double().sum(),
+        30,
+    ),
+    Row(
+        "op no_leading(x: T[..., C]) -> (y: f32[C], z: i64[]) { y = sum[...](x) z = argmax[..., C](x) }",
+        {"x": "f32 4"},
+        lambda x: (x.double(), x.argmax()),
+    ),
+    Row(
+        "op scaled(x: T[M, K], s: f32[M, K / 4]) -> (y: f32[M], z: f32[M], a: f32[K]) "
+        "{ y = sum[K](x * s) z = sum[K / 4](s) a = max[M](s) }",
+        {"x": "f16 3 8", "s": "f32 3 2"},
+        lambda x, s: (
+            (x.double() * s.double().repeat_interleave(4, 1)).sum(1),
+            s.double().sum(1),
+            s.double().amax(0).repeat_interleave(4),
+        ),
+        60,
+    ),
+    Row(
+        "op left_out(x: T[..., M, N], b: T[N] = 2, c: T[..., N] = 3) -> y: f32[..., M] "
+        "{ y = sum[N](x) * sum[N](b) + sum[N](c) }",
         {"x": "f32 3 4", "b": "f32 4", "c": "f32 2 4"},
-        lambda x, b, c: x.double().sum(1) * b.double().sum() + c.double().sum(1)[:, None], 300),
-    Row("op meets(x: T[M, N], y: T[N, M]) -> z: T[M, N] { z = x * max[N](y) - max[M](y) }",
-        {"x": "f32 3 4", "y": "f32 4 3"}, lambda x, y: x.double() * y.double().amax(0)[:, None] - y.double().amax(1), 20),
-    Row("op same_dim(x: T[M, V], t: i64[M]) -> (y: f32[M], z: f32[V]) { y = logsumexp[V](x) - x[V: t] z = sum[M](x) * max[M](x) }",
+        lambda x, b, c: x.double().sum(1) * b.double().sum() + c.double().sum(1)[:, None],
+        300,
+    ),
+    Row(
+        "op meets(x: T[M, N], y: T[N, M]) -> z: T[M, N] { z = x * max[N](y) - max[M](y) }",
+        {"x": "f32 3 4", "y": "f32 4 3"},
+        lambda x, y: x.double() * y.double().amax(0)[:, None] - y.double().amax(1),
+        20,
+    ),
+    Row(
+        "op same_dim(x: T[M, V], t: i64[M]) -> (y: f32[M], z: f32[V]) "
+        "{ y = logsumexp[V](x) - x[V: t] z = sum[M](x) * max[M](x) }",
         {"x": "f32 4 6", "t": "i64 4 in 0 .. 5"},
-        lambda x, t: (torch.logsumexp(x.double(), 1) - x.double()[range(4), t], x.double().sum(0) * x.double().amax(0)), 60),
-    Row("op finer(x: T[K], s: f32[M, K / 4]) -> y: f32[K] { y = x * max[M](s) - sum[K / 4, M](s) }",
+        lambda x, t: (
+            torch.logsumexp(x.double(), 1) - x.double()[range(4), t],
+            x.double().sum(0) * x.double().amax(0),
+        ),
+        60,
+    ),
+    Row(
+        "op finer(x: T[K], s: f32[M, K / 4]) -> y: f32[K] { y = x * max[M](s) - sum[K / 4, M](s) }",
         {"x": "f32 8", "s": "f32 3 2"},
-        lambda x, s: x.double() * s.double().amax(0).repeat_interleave(4) - s.double().sum(), 60),
-    Row("op gathers(x: T[M, N]) -> y: T[M] { y = x[N: argmax[N](x)] + cast(index[M], f32) }", {"x": "f32 3 9"},
-        lambda x: x.double().amax(1) + torch.arange(3), 8),
-    Row("op centred(x: T[M, N]) -> (y: f32[M, N], v: f32[M]) { c = x - mean[N](x) y = c v = sum[N](c * c) }",
-        {"x": "f32 3 9"}, lambda x: (x - x.double().mean(1, True), ((x - x.double().mean(1, True)) ** 2).sum(1)), 150),
-)  # fmt: skip
+        lambda x, s: x.double() * s.double().amax(0).repeat_interleave(4) - s.double().sum(),
+        60,
+    ),
+    Row(
+        "op gathers(x: T[M, N]) -> y: T[M] { y = x[N: argmax[N](x)] + cast(index[M], f32) }",
+        {"x": "f32 3 9"},
+        lambda x: x.double().amax(1) + torch.arange(3),
+        8,
+    ),
+    Row(
+        "op centred(x: T[M, N]) -> (y: f32[M, N], v: f32[M]) { c = x - mean[N](x) y = c v = sum[N](c * c) }",
+        {"x": "f32 3 9"},
+        lambda x: (x - x.double().mean(1, True), ((x - x.double().mean(1, True)) ** 2).sum(1)),
+        150,
+    ),
+)
 
 PRODUCTS = (
-    Row("op linear(x: T[..., K], w: T[N, K], b: T[N] = 0) -> y: T[..., N] { y = x @ w + b }",
-        {"x": "f16 2 3 17", "w": "f16 5 17"}, lambda x, w: x.double() @ w.double().T, 150),
-    Row("op plain(x: T[M, K], w: T[K, N]) -> y: f32[M, N] { y = x @ w }", {"x": "f32 4 9", "w": "f32 9 3"},
-        lambda x, w: x.double() @ w.double(), 100),
-    Row("op vector(x: T[M, K], v: T[K]) -> y: f32[M] { y = x @ v }", {"x": "f32 4 9", "v": "f32 9"},
-        lambda x, v: x.double() @ v.double(), 100),
-    Row("op dot(x: T[K], v: T[K]) -> y: f32[] { y = x @ v }", {"x": "f32 9", "v": "f32 9"},
-        lambda x, v: x.double() @ v.double(), 100),
-    Row("op batched(q: T[B, H, M, D], k: T[B, H, N, D]) -> y: f32[B, H, M, N] { y = q @ k }",
-        {"q": "bf16 2 3 4 5", "k": "bf16 2 3 6 5"}, lambda q, k: q.double() @ k.double().mT, 80),
-    Row("op batched_leading(q: T[..., M, D], k: T[..., D, N]) -> y: f32[..., M, N] { y = q @ k }",
-        {"q": "f32 2 1 4 5", "k": "f32 3 5 6"}, lambda q, k: q.double() @ k.double(), 80),
-    Row("op turned(a: T[..., B, M, K], b: T[..., N, K, P, B]) -> y: f32[..., B, M, N, P] { y = a @ b }",
+    Row(
+        "op linear(x: T[..., K], w: T[N, K], b: T[N] = 0) -> y: T[..., N] { y = x @ w + b }",
+        {"x": "f16 2 3 17", "w": "f16 5 17"},
+        lambda x, w: x.double() @ w.double().T,
+        150,
+    ),
+    Row(
+        "op plain(x: T[M, K], w: T[K, N]) -> y: f32[M, N] { y = x @ w }",
+        {"x": "f32 4 9", "w": "f32 9 3"},
+        lambda x, w: x.double() @ w.double(),
+        100,
+    ),
+    Row(
+        "op vector(x: T[M, K], v: T[K]) -> y: f32[M] { y = x @ v }",
+        {"x": "f32 4 9", "v": "f32 9"},
+        lambda x, v: x.double() @ v.double(),
+        100,
+    ),
+    Row(
+        "op dot(x: T[K], v: T[K]) -> y: f32[] { y = x @ v }",
+        {"x": "f32 9", "v": "f32 9"},
+        lambda x, v: x.double() @ v.double(),
+        100,
+    ),
+    Row(
+        "op batched(q: T[B, H, M, D], k: T[B, H, N, D]) -> y: f32[B, H, M, N] { y = q @ k }",
+        {"q": "bf16 2 3 4 5", "k": "bf16 2 3 6 5"},
+        lambda q, k: q.double() @ k.double().mT,
+        80,
+    ),
+    Row(
+        "op batched_leading(q: T[..., M, D], k: T[..., D, N]) -> y: f32[..., M, N] { y = q @ k }",
+        {"q": "f32 2 1 4 5", "k": "f32 3 5 6"},
+        lambda q, k: q.double() @ k.double(),
+        80,
+    ),
+    Row(
+        "op turned(a: T[..., B, M, K], b: T[..., N, K, P, B]) -> y: f32[..., B, M, N, P] { y = a @ b }",
         {"a": "f32 2 3 4 5", "b": "f32 2 6 5 2 3"},
-        lambda a, b: torch.einsum("lbmk,lnkpb->lbmnp", a.double(), b.double()), 80),
-    Row("op right_leading(w: T[N, K], x: T[..., K]) -> y: f32[..., N] { y = w @ x }", {"w": "f32 4 5", "x": "f32 2 3 5"},
-        lambda w, x: x.double() @ w.double().T, 80),
-    Row("op last(a: T[B, K], b: T[N, B, K, P]) -> y: f32[B, P, N] { y = a @ b }", {"a": "f32 3 5", "b": "f32 4 3 5 2"},
-        lambda a, b: torch.einsum("bk,nbkp->bpn", a.double(), b.double()), 80),
-    Row("op quantised(a: i8[M, K], b: i8[N, K]) -> y: i32[M, N] { y = a @ b }",
-        {"a": "i8 3 70 in -128 .. 127", "b": "i8 4 70 in -128 .. 127"}, lambda a, b: a.long() @ b.long().T),
-    Row("op wraps(a: i32[M, K], b: i32[K, N]) -> y: i32[M, N] { y = a @ b }",
+        lambda a, b: torch.einsum("lbmk,lnkpb->lbmnp", a.double(), b.double()),
+        80,
+    ),
+    Row(
+        "op right_leading(w: T[N, K], x: T[..., K]) -> y: f32[..., N] { y = w @ x }",
+        {"w": "f32 4 5", "x": "f32 2 3 5"},
+        lambda w, x: x.double() @ w.double().T,
+        80,
+    ),
+    Row(
+        "op last(a: T[B, K], b: T[N, B, K, P]) -> y: f32[B, P, N] { y = a @ b }",
+        {"a": "f32 3 5", "b": "f32 4 3 5 2"},
+        lambda a, b: torch.einsum("bk,nbkp->bpn", a.double(), b.double()),
+        80,
+    ),
+    Row(
+        "op quantised(a: i8[M, K], b: i8[N, K]) -> y: i32[M, N] { y = a @ b }",
+        {"a": "i8 3 70 in -128 .. 127", "b": "i8 4 70 in -128 .. 127"},
+        lambda a, b: a.long() @ b.long().T,
+    ),
+    Row(
+        "op wraps(a: i32[M, K], b: i32[K, N]) -> y: i32[M, N] { y = a @ b }",
         {"a": "i32 3 5 in -2000000000 .. 2000000000", "b": "i32 5 2 in -2000000000 .. 2000000000"},
-        lambda a, b: (a.long() @ b.long()).int()),
-    Row("op longs(a: i64[M, K], b: i64[K, N]) -> y: i64[M, N] { y = a @ b }",
+        lambda a, b: (a.long() @ b.long()).int(),
+    ),
+    Row(
+        "op longs(a: i64[M, K], b: i64[K, N]) -> y: i64[M, N] { y = a @ b }",
         {"a": "i64 3 5 in -4000000000 .. 4000000000", "b": "i64 5 2 in -4000000 .. 4000000"},
-        lambda a, b: (a[:, :, None] * b).sum(1)),
-    Row("op doubles(a: f64[M, K], b: f64[K, N]) -> y: f64[M, N] { y = a @ b }", {"a": "f64 3 50", "b": "f64 50 2"},
-        lambda a, b: a @ b, 1e-6),
-    Row("op swiglu(x: T[..., K], g: T[N, K], u: T[N, K]) -> y: T[..., N] { y = silu(x @ g) * (x @ u) }",
+        lambda a, b: (a[:, :, None] * b).sum(1),
+    ),
+    Row(
+        "op doubles(a: f64[M, K], b: f64[K, N]) -> y: f64[M, N] { y = a @ b }",
+        {"a": "f64 3 50", "b": "f64 50 2"},
+        lambda a, b: a @ b,
+        1e-6,
+    ),
+    Row(
+        "op swiglu(x: T[..., K], g: T[N, K], u: T[N, K]) -> y: T[..., N] { y = silu(x @ g) * (x @ u) }",
         {"x": "f32 3 4", "g": "f32 5 4", "u": "f32 5 4"},
-        lambda x, g, u: torch.nn.functional.silu(x.double() @ g.double().T) * (x.double() @ u.double().T), 2000),
-    Row("op attention(q: T[B, M, D], k: T[B, N, D], v: T[B, N, D]) -> o: f32[B, M, D] { o = softmax[N](q @ k) @ v }",
+        lambda x, g, u: torch.nn.functional.silu(x.double() @ g.double().T) * (x.double() @ u.double().T),
+        2000,
+    ),
+    Row(
+        "op attention(q: T[B, M, D], k: T[B, N, D], v: T[B, N, D]) -> o: f32[B, M, D] { o = softmax[N](q @ k) @ v }",
         {"q": "f32 2 3 4 in -1 .. 1", "k": "f32 2 5 4 in -1 .. 1", "v": "f32 2 5 4"},
-        lambda q, k, v: softmax(q.double() @ k.double().mT) @ v.double(), 20),
-    Row("op rounds(x: T[M, N], w: T[N, K]) -> y: f32[M, K] { y = cast(x * 2, f16) @ cast(w, f16) }",
+        lambda q, k, v: softmax(q.double() @ k.double().mT) @ v.double(),
+        20,
+    ),
+    Row(
+        "op rounds(x: T[M, N], w: T[N, K]) -> y: f32[M, K] { y = cast(x * 2, f16) @ cast(w, f16) }",
         {"x": "f32 3 4 in 0 .. 2", "w": "f32 4 2 in 0 .. 2"},
-        lambda x, w: (x.double() * 2).half().double() @ w.half().double(), 60),
-    Row("op blocks(x: T[M, K], w: i8[N, K], s: f32[N, K / 4]) -> y: f32[M, N] { y = x @ (w * s) }",
+        lambda x, w: (x.double() * 2).half().double() @ w.half().double(),
+        60,
+    ),
+    Row(
+        "op blocks(x: T[M, K], w: i8[N, K], s: f32[N, K / 4]) -> y: f32[M, N] { y = x @ (w * s) }",
         {"x": "f32 3 8", "w": "i8 5 8", "s": "f32 5 2"},
-        lambda x, w, s: x.double() @ (w.double() * s.double().repeat_interleave(4, 1)).T, 50000),
-    Row("op of_means(x: T[M, H, K], w: T[N, K]) -> y: f32[M, N] { y = mean[H](x) @ w }",
-        {"x": "f32 3 2 5", "w": "f32 4 5"}, lambda x, w: x.double().mean(1) @ w.double().T, 80),
-)  # fmt: skip
+        lambda x, w, s: x.double() @ (w.double() * s.double().repeat_interleave(4, 1)).T,
+        50000,
+    ),
+    Row(
+        "op of_means(x: T[M, H, K], w: T[N, K]) -> y: f32[M, N] { y = mean[H](x) @ w }",
+        {"x": "f32 3 2 5", "w": "f32 4 5"},
+        lambda x, w: x.double().mean(1) @ w.double().T,
+        80,
+    ),
+)
 
 
 References = Callable[[str], Callable[..., Any]]
@@ -256,7 +411,14 @@ def test_precision_switches_change_nothing(reference: References) -> None:
     assert_close(expected, x.double() @ w.double().T)
 
 
-SHAPES = (((3,), (3,)), ((4, 3), (3,)), ((3,), (3, 2)), ((4, 3), (3, 2)), ((5, 1, 4, 3), (2, 3, 2)), ((2, 0), (0, 3)))
+SHAPES = (
+    ((3,), (3,)),
+    ((4, 3), (3,)),
+    ((3,), (3, 2)),
+    ((4, 3), (3, 2)),
+    ((5, 1, 4, 3), (2, 3, 2)),
+    ((2, 0), (0, 3)),
+)
 
 
 @pytest.mark.parametrize(("left", "right"), SHAPES)

@@ -39,6 +39,7 @@ op conditions(x: bool[M, N]) -> (some: bool[M], every: bool[M], count: i64[M], p
 {
   some = any[N](x)  every = all[N](x)  count = sum[N](x)  product = prod[N](x)
 }
+op sums(x: f32[M, N]) -> (total: f32[M], lse: f32[M]) { total = sum[N](x)  lse = logsumexp[N](x) }
 op positions(x: T[M, N]) -> (first: i64[M], last: i64[M]) for T in {f64, f32, bf16}
 {
   first = argmax[N](x)  last = argmin[N](x)
@@ -83,8 +84,8 @@ def test_reductions_of_floats(
     walk: str, dtype: torch.dtype, ops: ModuleType, device: torch.device, generator: torch.Generator
 ) -> None:
     op = module(ops, "doubles" if dtype == torch.float64 else "floats")
-    for length in LENGTHS if dtype == torch.float32 else LENGTHS[1::2]:
-        x = draw(generator, 5, length, dtype)
+    for length in LENGTHS if walk == "own choice" else LENGTHS[3::3]:
+        x = draw(generator, 3, length, dtype)
         results = call(op, x.to(device), walk=walk)
         for got, wanted, size in zip(results, of_floats(x), magnitudes(x), strict=True):
             if dtype == torch.float64:
@@ -98,7 +99,7 @@ def test_reductions_of_floats(
 def test_reductions_of_integers(
     walk: str, dtype: torch.dtype, ops: ModuleType, device: torch.device, generator: torch.Generator
 ) -> None:
-    for length in (1, 3, 17, 129):
+    for length in (1, 17, 129):
         low = 0 if dtype == torch.uint8 else -3
         x = torch.randint(low, 4, (3, length), generator=generator).to(dtype)
         wide = x.long()
@@ -159,10 +160,8 @@ def test_positions_of_ties_and_of_nan(
         assert torch.equal(last.cpu(), ((x == worst) | x.isnan()).int().argmax(1))
 
 
-@pytest.mark.parametrize("walk", ["own choice", "looped", "split in 5"])
-def test_long_rows(
-    walk: str, ops: ModuleType, device: torch.device, generator: torch.Generator
-) -> None:
+@pytest.mark.parametrize("walk", ["own choice", "looped"])
+def test_long_rows(walk: str, ops: ModuleType, device: torch.device, generator: torch.Generator) -> None:
     for length in (4096, 5000):
         x = draw(generator, 2, length, torch.float32)
         results = call(module(ops, "floats"), x.to(device), walk=walk)
@@ -174,16 +173,15 @@ def test_a_row_of_more_than_a_block_can_have(ops: ModuleType, device: torch.devi
     """1,048,577 columns: more than the largest block of Triton's."""
     x = torch.zeros((1, 2**20 + 1), device=device)
     x[0, -1] = 3.0
-    results = call(module(ops, "floats"), x)
-    assert [results[at].item() for at in (0, 3, 4)] == [3.0, 0.0, 3.0]
-    assert results[5].item() == pytest.approx(9 / (2**20 + 1), rel=1e-5)
-    assert results[6].item() == pytest.approx(13.862963, rel=1e-6)
+    total, lse = call(module(ops, "sums"), x)
+    assert total.item() == 3.0
+    assert lse.item() == pytest.approx(13.862963, rel=1e-6)
 
 
+@pytest.mark.parametrize("walk", ["looped", "split in 5"])
 def test_the_same_bits_from_run_to_run(
-    ops: ModuleType, device: torch.device, generator: torch.Generator
+    walk: str, ops: ModuleType, device: torch.device, generator: torch.Generator
 ) -> None:
-    x = torch.randn((2, 3001), generator=generator).to(device)
-    for walk in ("looped", "split in 5"):
-        first, second = (call(module(ops, "floats"), x, walk=walk) for _ in range(2))
-        assert all(torch.equal(a, b) for a, b in zip(first, second, strict=True))
+    x = torch.randn((2, 701), generator=generator).to(device)
+    first, second = (call(module(ops, "sums"), x, walk=walk) for _ in range(2))
+    assert all(torch.equal(a, b) for a, b in zip(first, second, strict=True))

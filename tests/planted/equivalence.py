@@ -26,6 +26,8 @@ _CONVERSIONS = {
     r"^(tl\.full\(\[\]|scalar)": "an operand gives its type to a plain number beside it",
     r"^index_\w+\.to\(tl\.int64\)$": "where 32 bits are too few for a position, the tile has 64 already",
     r"\.to\(tl\.int32\)$": "the other operand of the shift gives it 32 bits",
+    r"^rt\.f8\(": "a tensor of f8e4m3 converts by itself where the device has the type; elsewhere no kernel compiles",
+    r"^tl\.cast\((count|UNIT|size), ": "the other factor has as many bits",
 }
 
 
@@ -43,22 +45,7 @@ def by_rule(site: Site) -> str | None:
         return _never_aliased(site)
     if site.function == "mask_of" and ("LAYOUT & 7" in site.before or site.before == "7"):
         return "an unknown class has the mask of the whole tile, which is right for any tensor, only larger"
-    if (site.function.endswith("_dense") or site.condition == "launch.dense") and _shares_no_dim(site):
-        return (
-            "no dim is common to all that is addressed, so that only single elements share one dense layout"
-        )
     return None
-
-
-def _shares_no_dim(site: Site) -> bool:
-    """Whether no dim of a kernel's space occurs in everything that the kernel addresses."""
-    accesses = re.findall(
-        r"rt\.Access\((?:'\w+'|None), (\([^)]*\))(?:, gathered=(\([^)]*\)))?\)", site.source
-    )
-    dims = [
-        set(ast.literal_eval(own)) - set(ast.literal_eval(gathered or "()")) for own, gathered in accesses
-    ]
-    return bool(dims) and not set.intersection(*dims)
 
 
 def by_results(site: Site) -> str | None:

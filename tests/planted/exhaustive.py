@@ -23,7 +23,7 @@ def calls(case: Any, module: Callable[[str], Any]) -> Iterator[tuple[Any, dict[s
     """
     if case.whole or case.seeds or any(_types(case, spec) is None for spec in case.tensors):
         return
-    cases, config = module("tests._cases"), module("tests._drawing").LARGE
+    cases, blocks = module("tests._cases"), module("tests._blocks")
     scalars = [one for one in case.scalars if not one.const]
     for number, types in enumerate(case.choices() * _ROUNDS):
         numbers = cases.plain_numbers(case, number)
@@ -44,7 +44,7 @@ def calls(case: Any, module: Callable[[str], Any]) -> Iterator[tuple[Any, dict[s
             leading if case.has_leading else (),
             seed=number,
             special=_SPECIAL,
-            config=config,
+            config=blocks.forced(case, "large", types),
         )
         given = cases.make_arguments(case, call, torch.device("cpu")).given
         for scalar in scalars:

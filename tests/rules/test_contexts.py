@@ -17,6 +17,7 @@ from opgen.resources import template_root
 ROOTS: dict[str, dict[str, type]] = {
     "module.py.j2": {"module": contexts.ModuleContext},
     "elementwise.py.j2": {"kernel": contexts.KernelContext},
+    "row.py.j2": {"kernel": contexts.RowKernelContext},
     "product.py.j2": {"kernel": contexts.ProductContext},
     "test.py.j2": {"test": contexts.TestContext},
 }

@@ -1,5 +1,7 @@
 """What is read from compiled kernels: loads, products, resources; and occupancy."""
 
+import subprocess
+
 import pytest
 
 from opgen.device import assembly
@@ -78,13 +80,19 @@ def test_amd_resources() -> None:
 @pytest.mark.parametrize(
     ("line", "found"),
     [
-        ("%9 = tt.dot %1, %2, %3 : tensor<128x64xbf16> * tensor<64x128xbf16> -> tensor<128x128xf32>", ["bf16"]),
         (
-            "%9 = tt.dot %1, %2, %3, inputPrecision = tf32 : tensor<64x32xf32> * tensor<32x64xf32> -> tensor<64x64xf32>",
+            "%9 = tt.dot %1, %2, %3 : tensor<128x64xbf16> * tensor<64x128xbf16> -> tensor<128x128xf32>",
+            ["bf16"],
+        ),
+        (
+            "%9 = tt.dot %1, %2, %3, inputPrecision = tf32 : tensor<64x32xf32> * tensor<32x64xf32> -> x",
             ["f32 tf32"],
         ),
         ("%9 = tt.dot %1, %2, %3 : tensor<64x32xf32> * tensor<32x64xf32> -> tensor<64x64xf32>", ["f32 ieee"]),
-        ("%9 = tt.dot %1, %2, %3 : tensor<16x64xf8E4M3FN> * tensor<64x16xf8E4M3FN> -> tensor<16x16xf32>", ["f8e4m3"]),
+        (
+            "%9 = tt.dot %1, %2, %3 : tensor<16x64xf8E4M3FN> * tensor<64x16xf8E4M3FN> -> tensor<16x16xf32>",
+            ["f8e4m3"],
+        ),
         ("%9 = tt.dot %1, %2, %3 : tensor<1x16x64xi8> * tensor<1x64x16xi8> -> tensor<1x16x16xi32>", ["i8"]),
         ("%9 = arith.addf %1, %2 : tensor<128x64xbf16>", []),
     ],
@@ -94,5 +102,5 @@ def test_dots(line: str, found: list[str]) -> None:
 
 
 def test_resources_of_a_cubin_that_is_none() -> None:
-    with pytest.raises((ValueError, OSError, assembly.subprocess.CalledProcessError)):
+    with pytest.raises((ValueError, OSError, subprocess.CalledProcessError)):
         assembly._nvidia_resources(b"no cubin")

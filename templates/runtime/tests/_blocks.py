@@ -51,8 +51,8 @@ _PERSISTENT = RowTile("resident", 1, 16, 1, programs=1)
 _SIDES = {"small": (16, 16, 32), "middle": (32, 32, 32), "large": (64, 64, 32)}
 """Tiles of products: the least that matrix units take for all types, and larger ones."""
 
-_MOST_IN_INTERPRETER = 8
-"""Emitted configs of a kernel that the interpreter, in which many are the same, runs."""
+_MOST_IN_INTERPRETER = (8, 3)
+"""Emitted configs that the interpreter, in which many are the same, runs: of a lone kernel, and of each of several."""
 
 _LONGEST_IN_INTERPRETER = (5000, 300)
 """Of rows under emitted configs in the interpreter, where the op has one kernel and where it has several."""
@@ -77,8 +77,8 @@ def forced(case: Any, size: str, types: Types, number: int = 0) -> tuple[Any, ..
 
 
 def everyday(case: Any) -> str:
-    """The size of blocks where their edges are not what is tested: programs of rows and products are slow to interpret."""
-    return "middle" if case.reductions else "small"
+    """The size of blocks where not their edges are tested: programs of rows and products are slow to interpret."""
+    return "middle" if case.summed else "small"
 
 
 def _of_size(kernel: Any, size: str, types: Types) -> tuple[Any, ...]:
@@ -104,7 +104,9 @@ def emitted(kernel: Any, types: Types) -> tuple[Any, ...]:
         return tuple(dict.fromkeys(one for table in tables for one in table.values()))
     if isinstance(kernel, RowKernel):
         tables = [table for by_width in kernel.configs.values() for table in by_width.values()]
-        return tuple(dict.fromkeys(_as_tile(table, band) for table in tables for band in _bands(table)))
+        return tuple(
+            dict.fromkeys(_as_tile(table, band) for table in tables for band in _bands(table))
+        )
     own = CLASSES[types.get(kernel.multiplied) or rt.DTYPES[kernel.multiplied]]
     tables = kernel.configs.values()
     if torch.cuda.is_available():
@@ -125,14 +127,14 @@ def _as_tile(table: RowConfigs, band: Any) -> RowTile:
     return RowTile(strategy, rows, columns, band.warps, band.programs, band.stages)
 
 
-def configs_to_run(kernel: Any, types: Types) -> tuple[Any, ...]:
+def configs_to_run(case: Any, kernel: Any, types: Types) -> tuple[Any, ...]:
     """The emitted configs that are run: in the interpreter without those that differ in what it does not know."""
     found = emitted(kernel, types)
     if not rt.INTERPRETED or isinstance(kernel, Kernel):
         return found
     alike = {_in_interpreter(one): one for one in found}
     chosen = tuple(alike.values())
-    step = -(-len(chosen) // _MOST_IN_INTERPRETER)
+    step = -(-len(chosen) // _MOST_IN_INTERPRETER[len(kernels_of(case)) > 1])
     return chosen[::step]
 
 
@@ -150,7 +152,7 @@ def drawn(case: Any, types: Types) -> list[tuple[Any, ...] | None]:
         TURNED_THIN if isinstance(kernel, Kernel) else own
         for kernel, own in zip(kernels_of(case), forced(case, "small", types))
     )
-    chosen = [configs_to_run(kernel, types) for kernel in case.entry.variant(types).kernels]
+    chosen = [configs_to_run(case, kernel, types) for kernel in case.entry.variant(types).kernels]
     longest = max(len(configs) for configs in chosen)
     found += [tuple(own[at % len(own)] for own in chosen) for at in range(longest)]
     return list(dict.fromkeys([*found, thin]))
@@ -188,7 +190,8 @@ def beyond(case: Any, kernel: Any, config: Any) -> Iterator[tuple[Sizes, tuple[i
         m, n, k = config.tile
         walk = kernel.walk
         deep = k * config.split + 1
-        yield _sized(((walk.batch, 2), (walk.m, m + 1), (walk.n, n + 1), (walk.k, deep)))
+        batch = 1 if rt.INTERPRETED else 2
+        yield _sized(((walk.batch, batch), (walk.m, m + 1), (walk.n, n + 1), (walk.k, deep)))
 
 
 def _at_edges(kernel: Any, config: Any) -> Iterator[tuple[Sizes, tuple[int, ...]]]:

@@ -18,6 +18,9 @@ from ._memory import Guarded, Layout, contiguous, guarded_input, guarded_update
 _WIDER = {"f32": "f64", "i32": "i64"}
 """Types of 0-d tensors that stand for scalars of narrower types, as PyTorch's own ops take them."""
 
+_FACTORS = 0.5
+"""The scale of tensors that are contracted: what follows, such as a softmax, still varies."""
+
 Sizes = Mapping[str, int]
 Range = tuple[float, float]
 Number = Any  # bool, int or float
@@ -89,8 +92,9 @@ class Case:
     results of a type, by that much of 1 + |value|. `requires` are the conditions on sizes and
     consts. `whole` says that a value depends on sizes, or on elements elsewhere in the space;
     `seeds` are the scalars that random numbers are keyed with. `rounds_to` is the narrowest type
-    that the formula rounds to before its end. `reductions` are the dims that each reduction or
-    contraction sums over; `narrows` says that f32 operands of contractions may be narrowed.
+    that the formula rounds to before its end. `reductions` are the dims that each reduction
+    goes over, `contractions` those that are contracted; `narrows` says that f32
+    operands of contractions may be narrowed.
     """
 
     entry: Any
@@ -107,6 +111,7 @@ class Case:
     seeds: tuple[str, ...] = ()
     rounds_to: torch.dtype | None = None
     reductions: tuple[str, ...] = ()
+    contractions: tuple[str, ...] = ()
     narrows: bool = False
 
     @property
@@ -141,9 +146,14 @@ class Case:
         dims = [dim for spec in (*self.targets, *self.tensors) for dim in spec.named]
         return tuple(dict.fromkeys(dim.name for dim in dims if not dim.name.isdigit()))
 
+    @property
+    def summed(self) -> tuple[str, ...]:
+        """The dims that each reduction or contraction goes over; none for an elementwise op."""
+        return (*self.reductions, *self.contractions)
+
     def terms(self, call: Call) -> int:
         """The most terms that one reduction or contraction of a call has."""
-        return max((math.prod(self._sizes(dims, call)) for dims in self.reductions), default=1)
+        return max((math.prod(self._sizes(dims, call)) for dims in self.summed), default=1)
 
     def _sizes(self, dims: str, call: Call) -> Iterator[int]:
         for text in dims.split():
@@ -153,7 +163,7 @@ class Case:
         """The axes of a tensor that one of the op's reductions goes over, another one with each seed."""
         leading = rank - len(spec.named)
         found: list[list[int]] = []
-        for dims in self.reductions:
+        for dims in self.summed:
             axes = [leading + at for at, dim in enumerate(spec.named) if dim.name in dims.split()]
             found += [[*range(leading if "..." in dims.split() else 0), *axes]]
         found = [axes for axes in found if axes]
@@ -165,7 +175,10 @@ class Case:
         by_name = {spec.name: spec for spec in self.targets}
         for one in operator.nonempty:
             target = by_name[one.result]
-            shape = [*(call.leading if target.has_leading else ()), *(dim.size(call.sizes) for dim in target.named)]
+            shape = [
+                *(call.leading if target.has_leading else ()),
+                *(dim.size(call.sizes) for dim in target.named),
+            ]
             reduced = self._sizes(" ".join(text.replace(" ", "") for text in one.dims), call)
             if 0 in reduced and 0 not in shape:
                 return True
@@ -304,9 +317,10 @@ def make_arguments(case: Case, call: Call, device: torch.device) -> Arguments:
         shape = call.shape(spec)
         axes = case.reduced_axes(spec, len(shape), call.seed)
         if axes:
-            values = draw_rows(shape, axes, dtype, generator, limits, call.special)
+            width = _FACTORS if {dim.name for dim in spec.named} & {*case.contractions} else 1.0
+            values = draw_rows(shape, axes, dtype, generator, limits, call.special, width)
         else:
-            special = 0.0 if case.reductions else call.special
+            special = 0.0 if case.summed else call.special
             values = draw_tensor(shape, dtype, generator, limits, special)
         guarded = guarded_update if spec.updated else guarded_input
         layout, offset = call.layout(spec.name), call.offsets.get(spec.name, 0)

@@ -19,7 +19,10 @@ _HALVES = (0.5, -0.5, 1.5, -1.5, 2.5, -2.5, 1.0, -1.0, 2.0, 3.0, -3.0)
 
 
 _MEANS = (0.0, 0.0, 1.0, 1.0, 30.0)
-"""Standard deviations of the means of rows."""
+"""Standard deviations of the means of rows; sums of products of the largest would leave few digits to what follows."""
+
+_FAR = 300.0
+"""How far below zero: there `exp` is zero in f32, unless the largest of the row is taken off."""
 
 _FEWEST_ROWS = 4
 """Of a tensor in which some are special."""
@@ -66,8 +69,11 @@ def draw_rows(
     generator: torch.Generator,
     limits: Range | None,
     special: float,
+    width: float = 1.0,
 ) -> Tensor:
     """A tensor whose rows, which lie along `axes`, differ in scale and mean; a few of them are special.
+
+    `width` is the scale of factors, whose products are summed.
 
     Special elements anywhere would leave no row without one.
     """
@@ -75,30 +81,42 @@ def draw_rows(
         return draw_tensor(shape, dtype, generator, limits, special)
     rows = tuple(1 if axis in axes else size for axis, size in enumerate(shape))
     numbers = torch.randn(shape, generator=generator, dtype=torch.float64)
-    mean = _MEANS[int(_pick(len(_MEANS), (), generator))]
+    mean = _MEANS[int(_pick(len(_MEANS) if width == 1.0 else 4, (), generator))]
     numbers = numbers * torch.exp(torch.randn(rows, generator=generator) / 2)
-    numbers = numbers + mean * torch.randn(rows, generator=generator)
+    numbers = (numbers + mean * torch.randn(rows, generator=generator)) * width
     if math.prod(rows) >= _FEWEST_ROWS and math.prod(shape):
         numbers = _with_special_rows(numbers, rows, axes, generator, special)
     return numbers.to(dtype)
 
 
 def _with_special_rows(
-    numbers: Tensor, rows: tuple[int, ...], axes: Sequence[int], generator: torch.Generator, special: float
+    numbers: Tensor,
+    rows: tuple[int, ...],
+    axes: Sequence[int],
+    generator: torch.Generator,
+    special: float,
 ) -> Tensor:
-    """Some rows of one number, or with one infinity or NaN."""
+    """Some rows of one number, with one infinity or NaN, or far below zero."""
     lone = torch.ones(numbers.shape, dtype=torch.bool)
     for axis in axes:
         size = numbers.shape[axis]
         place = torch.arange(size).reshape(-1, *(1,) * (numbers.ndim - 1 - axis))
         lone = lone & (place == _pick(size, rows, generator))
     whole = torch.ones_like(lone)
-    chosen = torch.where(torch.rand(rows, generator=generator) < special, _pick(6, rows, generator), -1)
+    chosen = torch.where(
+        torch.rand(rows, generator=generator) < special, _pick(6, rows, generator), -1
+    )
     for kind, (value, places) in enumerate(
-        ((-math.inf, whole), (math.nan, lone), (math.inf, lone), (-math.inf, lone), (0.0, whole), (-7.0, whole))
+        (
+            (-math.inf, whole),
+            (math.nan, lone),
+            (math.inf, lone),
+            (-math.inf, lone),
+            (0.0, whole),
+        )
     ):
         numbers = torch.where((chosen == kind) & places, value, numbers)
-    return numbers
+    return torch.where(chosen == 5, numbers - _FAR, numbers)
 
 
 def _draw_integers(

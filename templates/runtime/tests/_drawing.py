@@ -142,9 +142,11 @@ def block_calls(case: Case) -> Iterator[Call]:
     maker = Maker(case)
     choices = case.choices()
     for place, types in enumerate(choices):
-        for sizes, leading, config in itertools.islice(edges(case, types), place, None, len(choices)):
+        for sizes, leading, config in itertools.islice(
+            edges(case, types), place, None, len(choices)
+        ):
             yield from maker.sized(sizes, leading, {}, types=types, config=config)
-    if case.reductions and not has_elementwise(case):
+    if case.summed and not has_elementwise(case):
         return
     for size in (1, SMALL.block - 1, SMALL.block, SMALL.block + 1, 200):
         yield from maker.call((size,), {})
@@ -180,7 +182,7 @@ def layout_calls(case: Case) -> Iterator[Call]:
         combined = everywhere(case, layout)
         yield from maker.call(next(shapes), combined)
         at = number % len(names)
-        for name in names[at : at + 1] if case.reductions else names:
+        for name in names[at : at + 1] if case.summed else names:
             if name in combined and len(names) > 1:
                 yield from maker.call(next(shapes), {name: layout}, offsets={name: 1})
     rows = (200, *(1 for _ in case.space)) if case.has_leading else (200,)
@@ -202,20 +204,20 @@ def broadcast_calls(case: Case, maker: Maker) -> Iterator[Call]:
 def rank_calls(case: Case) -> Iterator[Call]:
     """Spaces of up to seven dims none of which merge, the last anywhere in memory; multiples of 16 elements."""
     maker = Maker(case)
-    for rank in (2, 3, 5, 7) if case.reductions else range(2, 8):
+    for rank in (2, 3, 5, 7) if case.summed else range(2, 8):
         small = _SMALL_SIZES[: rank - 1]
         yield from maker.call((*small, 5), everywhere(case, gapped), block="large")
-        places = (0, rank - 1) if case.reductions else range(rank)
+        places = (0, rank - 1) if case.summed else range(rank)
         for place in places[:1] if rank > MOST_DIMS else places:
             shape = (*small, _LONG) if place == 0 else (*small[:-1], _LONG, small[-1])
             yield from maker.call(shape, everywhere(case, gapped_at(place)), block="middle")
     specs = (*case.tensors, *case.results)
     for number, layout in enumerate((aligned, aligned_transposed, aligned_stepped)):
-        for shape in ((16, 48), (2, 16, 32), (2, 16, 16))[: 2 if case.reductions else 3]:
+        for shape in ((16, 48), (2, 16, 32), (2, 16, 16))[: 2 if case.summed else 3]:
             yield from maker.call(shape, everywhere(case, layout), block="middle")
         yield from maker.call((2, 16, 16, 32), everywhere(case, layout), block="large")
         at = number % len(specs)
-        for spec in specs[at : at + 1] if case.reductions else specs:
+        for spec in specs[at : at + 1] if case.summed else specs:
             layouts = {**everywhere(case, layout), spec.name: gapped}
             yield from maker.call((2, 16, 32), layouts, block="middle")
 
@@ -225,14 +227,15 @@ def config_calls(case: Case) -> Iterator[Call]:
     maker = Maker(case)
     done: set[Any] = set()
     for types in case.choices():
-        others = forced(case, "middle", types)
-        for place, kernel in enumerate(case.entry.variant(types).kernels):
-            for config in configs_to_run(kernel, types):
+        kernels = case.entry.variant(types).kernels
+        others = (None,) * len(kernels)
+        for place, kernel in enumerate(kernels):
+            for config in configs_to_run(case, kernel, types):
                 if (place, config) in done:
                     continue
                 done.add((place, config))
                 more: dict[str, Any] = {"config": (*others[:place], config, *others[place + 1 :])}
-                if case.reductions:  # whose configs are for some types
+                if case.summed:  # whose configs are for some types
                     more["types"] = types
                 yield from _beyond(case, maker, kernel, config, more)
 

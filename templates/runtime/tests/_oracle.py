@@ -48,7 +48,7 @@ from ._functions import (
     where,
 )
 from ._leaves import align, exact, exact_nibbles, filled, index, scalar
-from ._places import reshaped, spread, take
+from ._places import spread, take
 from ._random import rand
 from ._reductions import (
     all_over,
@@ -107,7 +107,6 @@ __all__ = [
     "power",
     "prod_over",
     "rand",
-    "reshaped",
     "round_even",
     "rsqrt",
     "scalar",

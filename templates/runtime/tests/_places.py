@@ -1,6 +1,4 @@
-"""Values moved between spaces of named dims: repeated blocks, gathers, and results in their own
-dims.
-"""
+"""Values moved between spaces of named dims: repeated blocks, and gathers."""
 
 from __future__ import annotations
 
@@ -20,37 +18,6 @@ def spread(x: Value, axis: int, times: int) -> Value:
     if x.value.ndim == 0 or x.shape[axis] == 1:
         return x
     return x.map(lambda tensor: tensor.repeat_interleave(times, axis))
-
-
-def reshaped(x: Value, dims: str, onto: str) -> Value:
-    """A value over the dims `dims` as one over `onto`, some of them in another order; those left
-    out have size 1.
-
-    A value that lacks dims at its left does not vary along them. Where `onto` has `K/4` and `dims`
-    `K`, one of each four equal elements stays.
-    """
-    named = [_parts(name) for name in dims.split() if name != "..."]
-    kept = dict(_parts(name) for name in onto.split() if name != "...")
-    left = [key for key, _ in named if key in kept]
-
-    def moved(tensor: Tensor) -> Tensor:
-        leading = max(tensor.ndim - len(named), 0)
-        tensor = tensor.reshape((1,) * (leading + len(named) - tensor.ndim) + tuple(tensor.shape))
-        for place, (key, over) in enumerate(named):
-            chosen = slice(None, None, kept.get(key, over) // over)
-            tensor = tensor[(slice(None),) * (leading + place) + (chosen,)]
-        gone = [leading + place for place, (key, _) in enumerate(named) if key not in kept]
-        tensor = tensor.squeeze(gone)
-        order = [leading + left.index(key) for key in kept]
-        return tensor.permute([*range(leading), *order])
-
-    return x.map(moved)
-
-
-def _parts(name: str) -> tuple[str, int]:
-    """A dim as what it has in common with coarser ones, and its divisor: `K/4` as `K` and 4."""
-    key, _, over = name.partition("/")
-    return key, int(over or 1)
 
 
 def take(x: Value, dims: str, at: Mapping[str, Value], onto: str) -> Value:

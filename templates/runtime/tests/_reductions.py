@@ -45,7 +45,9 @@ def _over(function: Callable[[Value], Value]) -> Callable[[Operand, str, str], V
         others = [axis for axis in range(x.value.ndim) if axis not in axes]
         terms = math.prod(x.shape[axis] for axis in axes)
         sizes = [x.shape[axis] for axis in others]
-        result = function(x.map(lambda tensor: tensor.permute(*others, *axes).reshape(*sizes, terms)))
+        result = function(
+            x.map(lambda tensor: tensor.permute(*others, *axes).reshape(*sizes, terms))
+        )
         kept = [1 if axis in axes else x.shape[axis] for axis in range(x.value.ndim)]
         shape = kept[leading:] if "..." in gone else kept
         return result.map(lambda tensor: tensor.reshape(shape))

@@ -30,7 +30,7 @@ _NOISE = 1e-12
 
 def check_reference(case: Case) -> None:
     """The eager reference, which CPU tensors take, gives what the oracle allows."""
-    exact = bool(case.reductions)  # f32 products are rounded once, from f64
+    exact = bool(case.contractions)  # f32 products are rounded once, from f64
     report = Report(f"{case.name}, eager reference", may_be_exact=exact)
     for call in (*_calls(case), *tie_calls(case)):
         arguments = make_arguments(case, call, CPU)
@@ -101,7 +101,11 @@ def _as_read(spec: Any, value: Any) -> Any:
     """A value as kernels read it, in f64: a float scalar is rounded to its declared type."""
     if isinstance(value, Tensor):
         return value.to(torch.float64) if value.is_floating_point() else value
-    return torch.tensor(value, dtype=rt.DTYPES[spec.type]).item() if isinstance(value, float) else value
+    return (
+        torch.tensor(value, dtype=rt.DTYPES[spec.type]).item()
+        if isinstance(value, float)
+        else value
+    )
 
 
 def _largest(value: object) -> float:

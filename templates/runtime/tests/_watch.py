@@ -82,11 +82,11 @@ def _install() -> None:
     patched: set[str | None] = set()
     program_id, init_arguments = builder.create_get_program_id, executor._init_args_hst
 
-    def watched_load(self: Any, ptrs: Any, mask: Any, *rest: Any) -> Any:
-        return load(self, ptrs, _checked(ptrs, mask, "reads"), *rest)
+    def watched_load(self: Any, ptrs: Any, mask: Any, *rest: Any, **named: Any) -> Any:
+        return load(self, ptrs, _checked(ptrs, mask, "reads"), *rest, **named)
 
-    def watched_store(self: Any, ptrs: Any, value: Any, mask: Any, *rest: Any) -> Any:
-        return store(self, ptrs, value, _checked(ptrs, mask, "writes"), *rest)
+    def watched_store(self: Any, ptrs: Any, value: Any, mask: Any, *rest: Any, **named: Any) -> Any:
+        return store(self, ptrs, value, _checked(ptrs, mask, "writes"), *rest, **named)
 
     def shifted_program_id(self: Any, axis: int) -> Any:
         number = program_id(self, axis)
@@ -108,7 +108,9 @@ def _install() -> None:
             count = min(_lasts[-1], self.grid[0])
             _first_program[0], self.grid = self.grid[0] - count, (count,)
         if _watches:
-            given = [*args, *kwargs.values()]
+            given = [
+                getattr(one, "base", one) for one in (*args, *kwargs.values())
+            ]  # of descriptors
             _watches[-1].ranges = [_range(one) for one in given if isinstance(one, Tensor)]
         return init_arguments(self, args, kwargs)
 
@@ -130,5 +132,7 @@ def _install() -> None:
 def _checked(ptrs: Any, mask: Any, kind: str) -> Any:
     if not _watches:
         return mask
+    if isinstance(mask, np.ndarray):  # of an access through a descriptor
+        return _watches[-1].inside(ptrs.data, mask, kind)
     allowed = _watches[-1].inside(ptrs.data, mask.data, kind)
     return interpreter.TensorHandle(allowed, mask.dtype)
