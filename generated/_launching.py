@@ -27,6 +27,10 @@ Arguments = Mapping[str, Any]
 Tensors = Mapping[str, "torch.Tensor | None"]
 
 
+class NeedsReference(Exception):
+    """A legal call that no kernel computes: the eager reference does."""
+
+
 class AnyKernel(Protocol):
     """One kernel of an op: its launcher, and how a call is planned for it."""
 
@@ -38,7 +42,8 @@ class AnyKernel(Protocol):
         """The figures of a launch, or None where there is nothing to compute.
 
         `layouts` are all tensors by name, those that are not allocated yet as their shape, strides and type; without
-        a `config` the kernel's own table gives it. Raises `NotImplementedError` where the layouts cannot be walked in place.
+        a `config` the kernel's own table gives it. Raises `NotImplementedError` where the layouts cannot be walked in place,
+        and `NeedsReference` where no layout can.
         """
 
 
@@ -143,9 +148,13 @@ def compute(
     op = entry.operator
     written = dict(zip((spec.name for spec in op.results), outputs or ()))
     key = ("launch", config, *((tensor.shape, tensor.stride()) for tensor in written.values()))
-    prepared = remembered(
-        entry, key, tensors, consts, lambda: _prepare(entry, tensors, consts, written, config)
-    )
+    try:
+        prepared = remembered(
+            entry, key, tensors, consts, lambda: _prepare(entry, tensors, consts, written, config)
+        )
+    except NeedsReference:
+        results = call_reference(entry, {**tensors, **scalars, **consts})
+        return tuple(output.copy_(result) for output, result in zip(outputs, results)) if outputs else results
     if prepared is None:
         return _compute_on_copies(entry, tensors, scalars, consts, written, config, via)
     values = {**tensors, **scalars, **consts}
@@ -234,10 +243,14 @@ def for_target(configs: Mapping[str, Any], device: torch.device) -> Any:
 
 def _nearest(target: str, configs: Mapping[str, Any]) -> str:
     """The table's target for a device that it does not name: the newest of the same family not above it."""
-    family = target[:3]
-    same = sorted(name for name in configs if name[:3] == family)
-    below = [name for name in same if (len(name), name) <= (len(target), target)]
-    return below[-1] if below else same[0] if same else sorted(configs)[0]
+    same = sorted((name for name in configs if name[:3] == target[:3]), key=_generation)
+    below = [name for name in same if _generation(name) <= _generation(target)]
+    return below[-1] if below else same[0] if same else min(configs, key=_generation)
+
+
+def _generation(target: str) -> tuple[int, str]:
+    """Targets of one family in the order in which they appeared: sm_90 before sm_100."""
+    return len(target), target
 
 
 @functools.cache

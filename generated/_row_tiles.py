@@ -124,7 +124,7 @@ def below(positions, count, ALL: tl.constexpr):
 def block_at(number, SIZE: tl.constexpr, WIDE: tl.constexpr):
     """The positions in one of consecutive blocks, of 64 bits where `WIDE`."""
     if WIDE:
-        number = number.to(tl.int64)
+        number = tl.cast(number, tl.int64)
     return number * SIZE + tl.arange(0, SIZE)
 
 

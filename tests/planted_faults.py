@@ -168,10 +168,11 @@ def _planned(
 ) -> tuple[list[Task], list[Result]]:
     """What is to be tried, modules of few sites first; and what an earlier record holds of it.
 
-    A fault that was left is tried again where the tests have changed.
+    A fault that was left, or equivalent, is tried again where the tests or the rules have changed.
     """
     harness = _harness_digest(folder)
-    earlier = {one.key: one for one in known if one.kind != "left" or one.harness == harness}
+    holds = ("caught", "not planted")
+    earlier = {one.key: one for one in known if one.kind in holds or one.harness == harness}
     by_module: list[tuple[list[Task], list[Result]]] = []
     for name in modules:
         digest = digest_of(folder / trial.PACKAGE / f"{name}.py")

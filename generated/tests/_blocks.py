@@ -53,7 +53,7 @@ _SIDES = {"small": (16, 16, 32), "middle": (32, 32, 32), "large": (64, 64, 32)}
 """Tiles of products: the least that matrix units take for all types, and larger ones."""
 
 _MOST_IN_INTERPRETER = (8, 3)
-"""Emitted configs of a kernel that the interpreter, in which many are the same, runs: of a lone kernel, and of others."""
+"""Emitted configs that the interpreter, in which many are the same, runs: of a lone kernel, and of each of several."""
 
 _LONGEST_IN_INTERPRETER = (5000, 300)
 """Of rows under emitted configs in the interpreter, where the op has one kernel and where it has several."""
@@ -78,7 +78,7 @@ def forced(case: Any, size: str, types: Types, number: int = 0) -> tuple[Any, ..
 
 
 def everyday(case: Any) -> str:
-    """The size of blocks where their edges are not what is tested: programs of rows and products are slow to interpret."""
+    """The size of blocks where not their edges are tested: programs of rows and products are slow to interpret."""
     return "middle" if case.summed else "small"
 
 

@@ -94,7 +94,8 @@ class Case:
     consts. `whole` says that a value depends on sizes, or on elements elsewhere in the space;
     `seeds` are the scalars that random numbers are keyed with. `rounds_to` is the narrowest type
     that the formula rounds to before its end. `reductions` are the dims that each reduction
-    goes over, `contractions` those that are contracted; `narrows` says that f32 operands of contractions may be narrowed.
+    goes over, `contractions` those that are contracted; `narrows` says that f32
+    operands of contractions may be narrowed.
     """
 
     entry: Any

@@ -24,9 +24,7 @@ def oracle(x, weight, bias, eps):
 
 def independent(x, weight, bias, eps):
     """The same as the spec's author wrote it in PyTorch."""
-    return F.group_norm(x.flatten(1, 2), x.shape[1], weight.flatten(), bias.flatten(), eps).view(
-        x.shape
-    )
+    return F.layer_norm(x, x.shape[2:], None, None, eps) * weight.unsqueeze(-1) + bias.unsqueeze(-1)
 
 
 CASE = harness.Case(

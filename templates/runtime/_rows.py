@@ -12,7 +12,7 @@ import torch
 
 from ._binding import Bound
 from ._elementwise import Access, Walk, access_strides, atoms
-from ._launching import for_target
+from ._launching import NeedsReference, for_target
 from ._layout import collapse
 
 Strides = tuple[tuple[int, ...], ...]  # of each access
@@ -130,6 +130,8 @@ class RowKernel:
     ) -> RowLaunch | None:
         """The figures of a launch; see `AnyKernel`."""
         tensors = [layouts[access.tensor] if access.tensor else None for access in self.walk.accesses]
+        if "..." in self.walk.reduced:
+            self._check_leading(bound, tensors)
         rows = _group(self.walk.rows, bound, tensors, _ROW_DIMS)
         columns = _group(self.walk.columns, bound, tensors, _COLUMN_DIMS)
         if 0 in rows[0]:
@@ -140,6 +142,13 @@ class RowKernel:
             sizes = prod(rows[0]), prod(columns[0])
             config = choose_tile(table, *sizes, across, multiprocessors_of(bound.device))
         return _launch(self.parts, rows, columns, across, config, multiprocessors_of(bound.device))
+
+    def _check_leading(self, bound: Bound, tensors: Sequence[Any]) -> None:
+        """Raises `NeedsReference` where leading dims broadcast: each reduction is over those of its own value alone."""
+        for access, tensor in zip(self.walk.accesses, tensors):
+            if tensor is not None and access.dims[:1] == ("...",):
+                if tuple(tensor.shape[: len(tensor.shape) - len(access.dims) + 1]) != tuple(bound.ellipsis):
+                    raise NeedsReference
 
     def _choose(self, bound: Bound, layouts: Mapping[str, Any]) -> RowConfigs:
         """The configs for the device, by the bytes of the widest element of whole rows."""

@@ -198,3 +198,26 @@ def test_more_dims_than_a_kernel_walks(
     x = torch.randn((3,) * 7, generator=generator)[..., ::2, :][:, ::2, :, ::2].permute(5, 1, 3, 0, 2, 4, 6)
     scale = (x.double().square().mean(-1) + 1e-6).rsqrt()
     close(run(ops, "last", x.to(device), walk=walk), x.double() * scale.unsqueeze(-1), scale)
+
+
+SUM_OF_LEADING = """
+op sum_of_leading(x: T[..., C], y: T[..., C]) -> (a: f32[C], b: T[..., C]) { a = sum[...](x)  b = y * sum[...](x) }
+"""
+
+
+@pytest.mark.parametrize(
+    ("x_leading", "y_leading"),
+    [((4,), (3, 4)), ((3, 4), (4,)), ((3, 1), (3, 4)), ((), (2, 2)), ((3, 4), (3, 4))],
+)
+def test_a_sum_over_leading_dims_is_over_those_of_its_own_tensor(
+    tmp_path_factory: pytest.TempPathFactory,
+    device: torch.device,
+    x_leading: tuple[int, ...],
+    y_leading: tuple[int, ...],
+) -> None:
+    package = build_package(SUM_OF_LEADING, tmp_path_factory.mktemp("leading"))
+    x, y = (torch.randint(-9, 10, (*lead, 5), device=device).float() for lead in (x_leading, y_leading))
+    a, b = package.sum_of_leading(x, y)
+    total = x.reshape(-1, 5).sum(0)
+    assert torch.equal(a, total)
+    assert torch.equal(b, (y * total).expand(*torch.broadcast_shapes(x_leading, y_leading), 5))

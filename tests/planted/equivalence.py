@@ -10,6 +10,7 @@ import functools
 import re
 from pathlib import Path
 
+from opgen.dtypes import DTYPES
 from tests.planted.operators import Site, swapped_place
 
 Functions = dict[str, ast.FunctionDef]
@@ -26,6 +27,7 @@ _CONVERSIONS = {
     r"^(tl\.full\(\[\]|scalar)": "an operand gives its type to a plain number beside it",
     r"^index_\w+\.to\(tl\.int64\)$": "where 32 bits are too few for a position, the tile has 64 already",
     r"\.to\(tl\.int32\)$": "the other operand of the shift gives it 32 bits",
+    r"\.dtype\.element_ty\)$": "a store converts to the element type of its pointer by itself",
     r"^rt\.f8\(": "a tensor of f8e4m3 converts by itself where the device has the type; elsewhere no kernel compiles",
     r"^tl\.cast\((count|UNIT|size), ": "the other factor has as many bits",
 }
@@ -35,16 +37,12 @@ def by_rule(site: Site) -> str | None:
     """Why a fault is none, or None where no rule says so."""
     if site.function.startswith("_CONFIGS"):
         return "figures of blocks: any that can be launched give the same values, and the tests force each config"
-    if site.before.startswith("via("):
+    if site.operator == "function dropped" and re.fullmatch(r"via\w*\(\w+\)", site.before):
         return "the wrapper shows a launch to PyTorch's tracing; without tracing it is the kernel itself"
-    if site.operator == "cast dropped" and site.before.endswith(".dtype.element_ty)"):
-        return "a store converts to the element type of its pointer by itself"
     if site.operator == "arguments swapped" and _is_symmetric(site):
         return "the function that is called is symmetric in the two arguments"
     if site.operator == "flag changed" and site.function == "_OPERATOR":
         return _never_aliased(site)
-    if site.function == "mask_of" and ("LAYOUT & 7" in site.before or site.before == "7"):
-        return "an unknown class has the mask of the whole tile, which is right for any tensor, only larger"
     return None
 
 
@@ -52,6 +50,8 @@ def by_results(site: Site) -> str | None:
     """Why a fault is none if it leaves the results of many calls as they are, or None where that would not do."""
     if site.function == "reference" and site.operator == "strides swapped":
         return "tensors bind the sizes of dims by name, and no size that is used depends on their order"
+    if site.function == "mask_of" and ("LAYOUT & 7" in site.before or site.before == "7"):
+        return "an unknown class has the mask of the whole tile, which is right for any tensor, only larger"
     if not site.operator.endswith("dropped"):
         return None
     return next((why for pattern, why in _CONVERSIONS.items() if re.search(pattern, site.before)), None)
@@ -117,18 +117,50 @@ def _canonical(node: object, names: dict[str, str], functions: Functions) -> str
 
 
 def _never_aliased(site: Site) -> str | None:
-    """A tensor that is said to be read across elements is copied where it is a result's own memory, too.
+    """A tensor that is said to be read across elements is copied where it is written memory, too.
 
-    That can matter for a gathered tensor of a result's element type only: another type is never the same view, and one
-    that broadcasts has the result's shape only where it does not broadcast.
+    That can matter for a gathered tensor only, of the element type of a written one: another type is never the same
+    view, and a tensor that broadcasts has the written one's shape only where it does not broadcast.
     """
-    table = re.search(r"^_OPERATOR = .*?^\S", site.source, re.DOTALL | re.MULTILINE)
-    lost = re.search(r"rt\.Tensor\('(\w+)', '(\w+)', [^)]*\), across=False\)", table.group() if table else "")
-    if lost is None or table is None:
+    call = next(node for node in ast.walk(ast.parse(site.source)) if _assigns(node, "_OPERATOR"))
+    tensors = [node for node in ast.walk(call) if isinstance(node, ast.Call) and _is(node, "rt.Tensor")]
+    lost = [one for one in tensors if _flag(one, "across") is False]
+    if len(lost) != 1 or _flag(lost[0], "written"):
         return None
-    results = re.search(r"results=\(.*", table.group())
-    types = re.findall(r"rt\.Tensor\('\w+', '(\w+)'", results.group()) if results else []
-    gathered = re.search(rf"rt\.Access\('{lost.group(1)}', \([^)]*\), gathered=", site.source)
-    if lost.group(2) not in types:
-        return "a tensor of another element type is never the view that a result is"
-    return None if gathered else "a broadcast tensor has a result's shape only where it does not broadcast"
+    results = next(
+        one.value for one in ast.walk(call) if isinstance(one, ast.keyword) and one.arg == "results"
+    )
+    written = [one for one in tensors if one in ast.walk(results) or _flag(one, "written")]
+    name, element = (ast.literal_eval(one) for one in lost[0].args[:2])
+    types = _types(call, element)
+    if all(types.isdisjoint(_types(call, ast.literal_eval(one.args[1]))) for one in written):
+        return "a tensor of another element type is never the view that is written"
+    if re.search(rf"rt\.Access\('{name}', \([^)]*\), gathered=", site.source):
+        return None
+    return "a broadcast tensor has a written one's shape only where it does not broadcast"
+
+
+def _assigns(node: ast.AST, name: str) -> bool:
+    return isinstance(node, ast.Assign) and ast.unparse(node.targets[0]) == name
+
+
+def _is(call: ast.Call, name: str) -> bool:
+    return ast.unparse(call.func) == name
+
+
+def _flag(call: ast.Call, name: str) -> object:
+    """A keyword's value, None where it is not given."""
+    return next((ast.literal_eval(one.value) for one in call.keywords if one.arg == name), None)
+
+
+def _types(operator: ast.AST, element: str) -> set[str]:
+    """The names of the types that an element type may be."""
+    variables = [
+        one.value for one in ast.walk(operator) if isinstance(one, ast.keyword) and one.arg == "variables"
+    ]
+    for table in variables:
+        assert isinstance(table, ast.Dict)
+        for key, value in zip(table.keys, table.values, strict=True):
+            if isinstance(key, ast.Constant) and key.value == element:
+                return set(re.findall(r"torch\.\w+", ast.unparse(value)))
+    return {f"torch.{DTYPES[element].torch}"}
