@@ -19,6 +19,7 @@ from ._runtime import (
     block_at,
     col_coordinates,
     col_offsets,
+    extent,
     inside,
     log_of_exps,
     merge_exps,
@@ -75,14 +76,14 @@ def _cross_entropy_resident(
     WIDE: tl.constexpr, ROWS: tl.constexpr, COLUMNS: tl.constexpr, FULL: tl.constexpr, STAGES: tl.constexpr,
 ):  # fmt: skip
     """Whole rows in registers: each element is read once."""
-    count = n_cols * UNIT
+    count = extent(n_cols, UNIT, WIDE)
     cols = positions_at(0, COLUMNS, WIDE)[None, :]
     col_mask = below(cols, count, FULL)
     col_at = col_coordinates(cols, m1, m2, COL_RANK, UNIT)
-    tiles = tl.cdiv(n_rows * ROW_UNIT, ROWS)
+    tiles = tl.cdiv(extent(n_rows, ROW_UNIT, WIDE), ROWS)
     for row_tile in tl.range(tl.program_id(0), tiles, tl.num_programs(0), num_stages=STAGES):
         rows = block_at(row_tile, ROWS, WIDE)[:, None]
-        row_mask = below(rows, n_rows * ROW_UNIT, ROWS == 1)
+        row_mask = below(rows, extent(n_rows, ROW_UNIT, WIDE), ROWS == 1)
         row_at = row_coordinates(rows, n1, n2, n3, ROW_RANK, ROW_UNIT)
         lse_at = row_offsets(row_at, (lse_s0, lse_s1, lse_s2, lse_s3), lse_layout, ROW_RANK)
         loss_at = row_offsets(row_at, (loss_s0, loss_s1, loss_s2, loss_s3), loss_layout, ROW_RANK)
@@ -141,13 +142,13 @@ def _cross_entropy_looped(
     WIDE: tl.constexpr, ROWS: tl.constexpr, COLUMNS: tl.constexpr, FULL: tl.constexpr, STAGES: tl.constexpr,
 ):  # fmt: skip
     """Rows of any length, read tile by tile in each of several passes."""
-    count = n_cols * UNIT
+    count = extent(n_cols, UNIT, WIDE)
     first = 0
     last = count
-    tiles = tl.cdiv(n_rows * ROW_UNIT, ROWS)
+    tiles = tl.cdiv(extent(n_rows, ROW_UNIT, WIDE), ROWS)
     for row_tile in tl.range(tl.program_id(0), tiles, tl.num_programs(0)):
         rows = block_at(row_tile, ROWS, WIDE)[:, None]
-        row_mask = below(rows, n_rows * ROW_UNIT, ROWS == 1)
+        row_mask = below(rows, extent(n_rows, ROW_UNIT, WIDE), ROWS == 1)
         row_at = row_coordinates(rows, n1, n2, n3, ROW_RANK, ROW_UNIT)
         lse_at = row_offsets(row_at, (lse_s0, lse_s1, lse_s2, lse_s3), lse_layout, ROW_RANK)
         loss_at = row_offsets(row_at, (loss_s0, loss_s1, loss_s2, loss_s3), loss_layout, ROW_RANK)
@@ -219,14 +220,14 @@ def _cross_entropy_split(
     SPLITS: tl.constexpr, STAGE: tl.constexpr,
 ):  # fmt: skip
     """Few long rows in pieces: a stage goes through one pass, after joining in order what the pieces gave before."""
-    count = n_cols * UNIT
+    count = extent(n_cols, UNIT, WIDE)
     piece = tl.program_id(1)
     first = piece * blocks * COLUMNS
     last = tl.minimum(first + blocks * COLUMNS, count)
-    tiles = tl.cdiv(n_rows * ROW_UNIT, ROWS)
+    tiles = tl.cdiv(extent(n_rows, ROW_UNIT, WIDE), ROWS)
     for row_tile in tl.range(tl.program_id(0), tiles, tl.num_programs(0)):
         rows = block_at(row_tile, ROWS, WIDE)[:, None]
-        row_mask = below(rows, n_rows * ROW_UNIT, ROWS == 1)
+        row_mask = below(rows, extent(n_rows, ROW_UNIT, WIDE), ROWS == 1)
         row_at = row_coordinates(rows, n1, n2, n3, ROW_RANK, ROW_UNIT)
         lse_at = row_offsets(row_at, (lse_s0, lse_s1, lse_s2, lse_s3), lse_layout, ROW_RANK)
         loss_at = row_offsets(row_at, (loss_s0, loss_s1, loss_s2, loss_s3), loss_layout, ROW_RANK)

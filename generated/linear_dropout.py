@@ -105,6 +105,11 @@ def _linear_dropout_tiles(
     program = tl.program_id(0)
     if WIDE:
         program = program.to(tl.int64)
+        m_size, n_size, k_size = (
+            tl.cast(m_size, tl.int64),
+            tl.cast(n_size, tl.int64),
+            tl.cast(k_size, tl.int64),
+        )
     part = program % SPLIT
     m_tiles = tl.cdiv(m_size * M_UNIT, BLOCK_M)
     n_tiles = tl.cdiv(n_size * N_UNIT, BLOCK_N)
@@ -257,6 +262,11 @@ def _linear_dropout_finish(
     program = tl.program_id(0)
     if WIDE:
         program = program.to(tl.int64)
+        m_size, n_size, k_size = (
+            tl.cast(m_size, tl.int64),
+            tl.cast(n_size, tl.int64),
+            tl.cast(k_size, tl.int64),
+        )
     m_tiles = tl.cdiv(m_size * M_UNIT, BLOCK_M)
     n_tiles = tl.cdiv(n_size * N_UNIT, BLOCK_N)
     tile_batch, tile_m, tile_n = product_tile(program, m_tiles, n_tiles, 1)

@@ -18,6 +18,7 @@ from ._runtime import (
     col_offsets,
     exp,
     exps_below,
+    extent,
     log,
     merge_exps,
     pieces_of,
@@ -55,14 +56,14 @@ def _log_softmax_resident(
     WIDE: tl.constexpr, ROWS: tl.constexpr, COLUMNS: tl.constexpr, FULL: tl.constexpr, STAGES: tl.constexpr,
 ):  # fmt: skip
     """Whole rows in registers: each element is read once."""
-    count = n_cols * UNIT
+    count = extent(n_cols, UNIT, WIDE)
     cols = positions_at(0, COLUMNS, WIDE)[None, :]
     col_mask = below(cols, count, FULL)
     col_at = col_coordinates(cols, m1, m2, COL_RANK, UNIT)
-    tiles = tl.cdiv(n_rows * ROW_UNIT, ROWS)
+    tiles = tl.cdiv(extent(n_rows, ROW_UNIT, WIDE), ROWS)
     for row_tile in tl.range(tl.program_id(0), tiles, tl.num_programs(0), num_stages=STAGES):
         rows = block_at(row_tile, ROWS, WIDE)[:, None]
-        row_mask = below(rows, n_rows * ROW_UNIT, ROWS == 1)
+        row_mask = below(rows, extent(n_rows, ROW_UNIT, WIDE), ROWS == 1)
         row_at = row_coordinates(rows, n1, n2, n3, ROW_RANK, ROW_UNIT)
         y_rows = row_offsets(row_at, (y_s0, y_s1, y_s2, y_s3), y_layout, ROW_RANK)
         x_rows = row_offsets(row_at, (x_s0, x_s1, x_s2, x_s3), x_layout, ROW_RANK)
@@ -87,13 +88,13 @@ def _log_softmax_looped(
     WIDE: tl.constexpr, ROWS: tl.constexpr, COLUMNS: tl.constexpr, FULL: tl.constexpr, STAGES: tl.constexpr,
 ):  # fmt: skip
     """Rows of any length, read tile by tile in each of several passes."""
-    count = n_cols * UNIT
+    count = extent(n_cols, UNIT, WIDE)
     first = 0
     last = count
-    tiles = tl.cdiv(n_rows * ROW_UNIT, ROWS)
+    tiles = tl.cdiv(extent(n_rows, ROW_UNIT, WIDE), ROWS)
     for row_tile in tl.range(tl.program_id(0), tiles, tl.num_programs(0)):
         rows = block_at(row_tile, ROWS, WIDE)[:, None]
-        row_mask = below(rows, n_rows * ROW_UNIT, ROWS == 1)
+        row_mask = below(rows, extent(n_rows, ROW_UNIT, WIDE), ROWS == 1)
         row_at = row_coordinates(rows, n1, n2, n3, ROW_RANK, ROW_UNIT)
         y_rows = row_offsets(row_at, (y_s0, y_s1, y_s2, y_s3), y_layout, ROW_RANK)
         x_rows = row_offsets(row_at, (x_s0, x_s1, x_s2, x_s3), x_layout, ROW_RANK)
@@ -144,14 +145,14 @@ def _log_softmax_split(
     SPLITS: tl.constexpr, STAGE: tl.constexpr,
 ):  # fmt: skip
     """Few long rows in pieces: a stage goes through one pass, after joining in order what the pieces gave before."""
-    count = n_cols * UNIT
+    count = extent(n_cols, UNIT, WIDE)
     piece = tl.program_id(1)
     first = piece * blocks * COLUMNS
     last = tl.minimum(first + blocks * COLUMNS, count)
-    tiles = tl.cdiv(n_rows * ROW_UNIT, ROWS)
+    tiles = tl.cdiv(extent(n_rows, ROW_UNIT, WIDE), ROWS)
     for row_tile in tl.range(tl.program_id(0), tiles, tl.num_programs(0)):
         rows = block_at(row_tile, ROWS, WIDE)[:, None]
-        row_mask = below(rows, n_rows * ROW_UNIT, ROWS == 1)
+        row_mask = below(rows, extent(n_rows, ROW_UNIT, WIDE), ROWS == 1)
         row_at = row_coordinates(rows, n1, n2, n3, ROW_RANK, ROW_UNIT)
         y_rows = row_offsets(row_at, (y_s0, y_s1, y_s2, y_s3), y_layout, ROW_RANK)
         x_rows = row_offsets(row_at, (x_s0, x_s1, x_s2, x_s3), x_layout, ROW_RANK)

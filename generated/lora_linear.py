@@ -77,6 +77,11 @@ def _lora_linear_0_tiles(
     program = tl.program_id(0)
     if WIDE:
         program = program.to(tl.int64)
+        m_size, n_size, k_size = (
+            tl.cast(m_size, tl.int64),
+            tl.cast(n_size, tl.int64),
+            tl.cast(k_size, tl.int64),
+        )
     part = program % SPLIT
     m_tiles = tl.cdiv(m_size * M_UNIT, BLOCK_M)
     n_tiles = tl.cdiv(n_size * N_UNIT, BLOCK_N)
@@ -201,6 +206,11 @@ def _lora_linear_0_finish(
     program = tl.program_id(0)
     if WIDE:
         program = program.to(tl.int64)
+        m_size, n_size, k_size = (
+            tl.cast(m_size, tl.int64),
+            tl.cast(n_size, tl.int64),
+            tl.cast(k_size, tl.int64),
+        )
     m_tiles = tl.cdiv(m_size * M_UNIT, BLOCK_M)
     n_tiles = tl.cdiv(n_size * N_UNIT, BLOCK_N)
     tile_batch, tile_m, tile_n = product_tile(program, m_tiles, n_tiles, 1)
@@ -290,6 +300,11 @@ def _lora_linear_1_tiles(
     program = tl.program_id(0)
     if WIDE:
         program = program.to(tl.int64)
+        m_size, n_size, k_size = (
+            tl.cast(m_size, tl.int64),
+            tl.cast(n_size, tl.int64),
+            tl.cast(k_size, tl.int64),
+        )
     part = program % SPLIT
     m_tiles = tl.cdiv(m_size * M_UNIT, BLOCK_M)
     n_tiles = tl.cdiv(n_size * N_UNIT, BLOCK_N)
@@ -414,6 +429,11 @@ def _lora_linear_1_finish(
     program = tl.program_id(0)
     if WIDE:
         program = program.to(tl.int64)
+        m_size, n_size, k_size = (
+            tl.cast(m_size, tl.int64),
+            tl.cast(n_size, tl.int64),
+            tl.cast(k_size, tl.int64),
+        )
     m_tiles = tl.cdiv(m_size * M_UNIT, BLOCK_M)
     n_tiles = tl.cdiv(n_size * N_UNIT, BLOCK_N)
     tile_batch, tile_m, tile_n = product_tile(program, m_tiles, n_tiles, 1)
@@ -514,6 +534,11 @@ def _lora_linear_2_tiles(
     program = tl.program_id(0)
     if WIDE:
         program = program.to(tl.int64)
+        m_size, n_size, k_size = (
+            tl.cast(m_size, tl.int64),
+            tl.cast(n_size, tl.int64),
+            tl.cast(k_size, tl.int64),
+        )
     part = program % SPLIT
     m_tiles = tl.cdiv(m_size * M_UNIT, BLOCK_M)
     n_tiles = tl.cdiv(n_size * N_UNIT, BLOCK_N)
@@ -646,6 +671,11 @@ def _lora_linear_2_finish(
     program = tl.program_id(0)
     if WIDE:
         program = program.to(tl.int64)
+        m_size, n_size, k_size = (
+            tl.cast(m_size, tl.int64),
+            tl.cast(n_size, tl.int64),
+            tl.cast(k_size, tl.int64),
+        )
     m_tiles = tl.cdiv(m_size * M_UNIT, BLOCK_M)
     n_tiles = tl.cdiv(n_size * N_UNIT, BLOCK_N)
     tile_batch, tile_m, tile_n = product_tile(program, m_tiles, n_tiles, 1)

@@ -122,7 +122,7 @@ def main() -> int:
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         modules = _chosen(folder, arguments)
-        known = read(arguments.resume) if arguments.resume and arguments.resume.exists() else []
+        known = [one for file in arguments.resume if file.exists() for one in read(file)]
         tasks, results = _planned(folder, modules, arguments.sample, known)
         untried = len(tasks)
         for result in run(folder, tasks, arguments.jobs, deadline):
@@ -142,7 +142,9 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument(
         "--json", type=Path, help="where every fault is recorded, now and then also on the way"
     )
-    parser.add_argument("--resume", type=Path, help="an earlier record; may be the same file")
+    parser.add_argument(
+        "--resume", type=Path, nargs="*", default=[], help="earlier records, also the same file"
+    )
     parser.add_argument("--time-limit", type=float, metavar="S", help="seconds after which no more is tried")
     parser.add_argument("--report", type=Path, metavar="FILE", help="prints a record as a page")
     return parser.parse_args()

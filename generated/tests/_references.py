@@ -25,6 +25,9 @@ CPU = torch.device("cpu")
 
 _SHAPES = ((1,), (70,), (3, 33), (2, 3, 4), (2, 2, 3, 10), (0,))
 
+_MANY = 3000
+"""Elements of a call that comes near every threshold; it is quick without kernels."""
+
 _NOISE = 1e-12
 """Of the reference's own rounding in f64, relative to the largest number that it starts from."""
 
@@ -47,6 +50,8 @@ def _calls(case: Case) -> Iterator[Call]:
     maker = Maker(case)
     for shape in _SHAPES * 2:
         yield from maker.call(shape, everywhere(case, swapped if len(shape) > 2 else gapped))
+    for _ in case.choices() if not case.reductions else ():
+        yield from maker.call((_MANY,), {})
     yield from broadcast_calls(case, maker)
 
 

@@ -66,11 +66,14 @@ def group_at(position, n0, n1, RANK: tl.constexpr, UNIT: tl.constexpr):
     """A position's coordinates in its group, innermost first; `n0` and `n1` are the inner sizes."""
     if RANK == 1:
         return position, position, position
-    elif RANK == 2:
-        return position % (n0 * UNIT), position // (n0 * UNIT), position
     else:
-        outer = position // (n0 * UNIT)
-        return position % (n0 * UNIT), outer % (n1 * UNIT), outer // (n1 * UNIT)
+        inner = tl.cast(n0, position.dtype) * UNIT
+        outer = position // inner
+        if RANK == 2:
+            return position % inner, outer, position
+        else:
+            middle = tl.cast(n1, position.dtype) * UNIT
+            return position % inner, outer % middle, outer // middle
 
 
 @triton.jit
@@ -100,16 +103,17 @@ def along_k(at, strides, LAYOUT: tl.constexpr, RANK: tl.constexpr):
 @triton.jit
 def _along(at, strides, AXIS: tl.constexpr, LAYOUT: tl.constexpr, RANK: tl.constexpr):
     """Offsets along a group. A layout class says along which one the tensor has stride 1, 0 for none; with 8 added
-    its other strides are in elements, else they are in multiples of 16."""
+    its other strides are in elements, else they are in multiples of 16: which the position is multiplied with first, as
+    it alone has 64 bits where they are needed."""
     SCALE: tl.constexpr = 1 if LAYOUT >= 8 else 16
     if LAYOUT & 7 == AXIS:
         result = at[0]
     else:
-        result = at[0] * (strides[0] * SCALE)
+        result = at[0] * strides[0] * SCALE
     if RANK > 1:
-        result += at[1] * (strides[1] * SCALE)
+        result += at[1] * strides[1] * SCALE
     if RANK > 2:
-        result += at[2] * (strides[2] * SCALE)
+        result += at[2] * strides[2] * SCALE
     return result
 
 

@@ -9,6 +9,17 @@ with stride 1 along the innermost dim, 2 with any strides. The hundreds say in w
 import triton
 import triton.language as tl
 
+from ._tiles import in_elements
+
+
+@triton.jit
+def extent(count, UNIT: tl.constexpr, WIDE: tl.constexpr):
+    """A size of the space, passed in units, in elements: with 64 bits in a wide launch."""
+    if WIDE:
+        return tl.cast(count, tl.int64) * UNIT
+    else:
+        return count * UNIT
+
 
 @triton.jit
 def row_coordinates(rows, n1, n2, n3, RANK: tl.constexpr, UNIT: tl.constexpr):
@@ -18,14 +29,17 @@ def row_coordinates(rows, n1, n2, n3, RANK: tl.constexpr, UNIT: tl.constexpr):
     i2 = rows
     i3 = rows
     if RANK > 1:
-        i3 = i0 % (n3 * UNIT)
-        i0 = i0 // (n3 * UNIT)
+        size_n3 = in_elements(n3, UNIT, rows)
+        i3 = i0 % size_n3
+        i0 = i0 // size_n3
     if RANK > 2:
-        i2 = i0 % (n2 * UNIT)
-        i0 = i0 // (n2 * UNIT)
+        size_n2 = in_elements(n2, UNIT, rows)
+        i2 = i0 % size_n2
+        i0 = i0 // size_n2
     if RANK > 3:
-        i1 = i0 % (n1 * UNIT)
-        i0 = i0 // (n1 * UNIT)
+        size_n1 = in_elements(n1, UNIT, rows)
+        i1 = i0 % size_n1
+        i0 = i0 // size_n1
     return i0, i1, i2, i3
 
 
@@ -36,11 +50,13 @@ def col_coordinates(cols, m1, m2, RANK: tl.constexpr, UNIT: tl.constexpr):
     j1 = cols
     j2 = cols
     if RANK > 1:
-        j2 = j0 % (m2 * UNIT)
-        j0 = j0 // (m2 * UNIT)
+        size_m2 = in_elements(m2, UNIT, cols)
+        j2 = j0 % size_m2
+        j0 = j0 // size_m2
     if RANK > 2:
-        j1 = j0 % (m1 * UNIT)
-        j0 = j0 // (m1 * UNIT)
+        size_m1 = in_elements(m1, UNIT, cols)
+        j1 = j0 % size_m1
+        j0 = j0 // size_m1
     return j0, j1, j2
 
 
@@ -55,16 +71,16 @@ def row_offsets(at, strides, LAYOUT: tl.constexpr, RANK: tl.constexpr):
         if KIND == 1 and RANK == 1:
             result = at[0]
         else:
-            result = at[0] * (strides[0] * SCALE)
+            result = at[0] * in_elements(strides[0], SCALE, at[0])
         if RANK > 1:
             if KIND == 1:
                 result += at[3]
             else:
-                result += at[3] * (strides[3] * SCALE)
+                result += at[3] * in_elements(strides[3], SCALE, at[3])
         if RANK > 2:
-            result += at[2] * (strides[2] * SCALE)
+            result += at[2] * in_elements(strides[2], SCALE, at[2])
         if RANK > 3:
-            result += at[1] * (strides[1] * SCALE)
+            result += at[1] * in_elements(strides[1], SCALE, at[1])
         return result
 
 
@@ -79,14 +95,14 @@ def col_offsets(at, strides, LAYOUT: tl.constexpr, RANK: tl.constexpr):
         if KIND == 1 and RANK == 1:
             result = at[0]
         else:
-            result = at[0] * (strides[0] * SCALE)
+            result = at[0] * in_elements(strides[0], SCALE, at[0])
         if RANK > 1:
             if KIND == 1:
                 result += at[2]
             else:
-                result += at[2] * (strides[2] * SCALE)
+                result += at[2] * in_elements(strides[2], SCALE, at[2])
         if RANK > 2:
-            result += at[1] * (strides[1] * SCALE)
+            result += at[1] * in_elements(strides[1], SCALE, at[1])
         return result
 
 

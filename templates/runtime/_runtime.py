@@ -117,6 +117,7 @@ from ._row_tiles import (
     block_at,
     col_coordinates,
     col_offsets,
+    extent,
     piece_counts,
     pieces_of,
     positions_at,

@@ -35,7 +35,7 @@ def scalar64(high, low, dtype: tl.constexpr):
 
 
 @triton.jit
-def _elements(count, UNIT: tl.constexpr, positions):
+def in_elements(count, UNIT: tl.constexpr, positions):
     """A size or a stride, passed in units, in elements: with as many bits as the positions that it meets."""
     return tl.cast(count, positions.dtype) * tl.cast(UNIT, positions.dtype)
 
@@ -46,7 +46,7 @@ def tile(n_rows, n_cols, UNIT: tl.constexpr, WIDE: tl.constexpr, ROWS: tl.conste
     program = tl.program_id(0)
     if WIDE:
         program = program.to(tl.int64)
-    width = _elements(n_cols, UNIT, program)
+    width = in_elements(n_cols, UNIT, program)
     col_tiles = tl.cdiv(width, COLUMNS)
     rows = program // col_tiles * ROWS + tl.arange(0, ROWS)[:, None]
     cols = program % col_tiles * COLUMNS + tl.arange(0, COLUMNS)[None, :]
@@ -65,19 +65,19 @@ def coordinates(rows, cols, n1, n2, n3, n4, n5, RANK: tl.constexpr, UNIT: tl.con
     i3 = rows
     i4 = rows
     if RANK > 2:
-        size4 = _elements(n4, UNIT, rows)
+        size4 = in_elements(n4, UNIT, rows)
         i4 = i0 % size4
         i0 = i0 // size4
     if RANK > 3:
-        size3 = _elements(n3, UNIT, rows)
+        size3 = in_elements(n3, UNIT, rows)
         i3 = i0 % size3
         i0 = i0 // size3
     if RANK > 4:
-        size2 = _elements(n2, UNIT, rows)
+        size2 = in_elements(n2, UNIT, rows)
         i2 = i0 % size2
         i0 = i0 // size2
     if RANK > 5:
-        size1 = _elements(n1, UNIT, rows)
+        size1 = in_elements(n1, UNIT, rows)
         i1 = i0 % size1
         i0 = i0 // size1
     return i0, i1, i2, i3, i4, cols, cols // n5, cols % n5
@@ -101,10 +101,10 @@ def offsets(at, strides, LAYOUT: tl.constexpr, RANK: tl.constexpr, UNIT: tl.cons
         if KIND == UNIT_COLUMNS:
             result += at[5]
         elif KIND == FOLDED:
-            result += at[6] * _elements(strides[5], SCALE, at[6])
-            result += at[7] * _elements(strides[6], SCALE, at[7])
+            result += at[6] * in_elements(strides[5], SCALE, at[6])
+            result += at[7] * in_elements(strides[6], SCALE, at[7])
         elif KIND != ZERO_COLUMNS:
-            result += at[5] * _elements(strides[5], SCALE, at[5])
+            result += at[5] * in_elements(strides[5], SCALE, at[5])
         return result
 
 
@@ -114,18 +114,18 @@ def _row_offsets(at, strides, KIND: tl.constexpr, RANK: tl.constexpr, SCALE: tl.
     if KIND == UNIT_ROWS and RANK == 2:
         result = at[0]
     else:
-        result = at[0] * _elements(strides[0], SCALE, at[0])
+        result = at[0] * in_elements(strides[0], SCALE, at[0])
     if RANK > 2:
         if KIND == UNIT_ROWS:
             result += at[4]
         else:
-            result += at[4] * _elements(strides[4], SCALE, at[4])
+            result += at[4] * in_elements(strides[4], SCALE, at[4])
     if RANK > 3:
-        result += at[3] * _elements(strides[3], SCALE, at[3])
+        result += at[3] * in_elements(strides[3], SCALE, at[3])
     if RANK > 4:
-        result += at[2] * _elements(strides[2], SCALE, at[2])
+        result += at[2] * in_elements(strides[2], SCALE, at[2])
     if RANK > 5:
-        result += at[1] * _elements(strides[1], SCALE, at[1])
+        result += at[1] * in_elements(strides[1], SCALE, at[1])
     return result
 
 

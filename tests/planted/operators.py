@@ -53,11 +53,15 @@ Child = tuple[ast.AST, str, int | None, ast.expr | ast.stmt, str]
 
 @dataclass(frozen=True)
 class Site:
-    """A place for a fault: the operator, the function around it, the condition that it is under, and both texts."""
+    """A place for a fault: the operator, the function around it, the condition that it is under, and both texts.
+
+    `compared` says that it is a comparison or one of its sides.
+    """
 
     operator: str
     function: str
     condition: str
+    compared: bool
     line: int
     column: int
     before: str
@@ -79,7 +83,15 @@ def sites(source: str) -> Iterator[Site]:
                 after = _text(replacement)
                 _put(parent, field, place, node)
                 yield Site(
-                    operator, function, condition, node.lineno, node.col_offset, _text(node), after, text
+                    operator,
+                    function,
+                    condition,
+                    any(isinstance(one, ast.Compare) for one in (node, parent)),
+                    node.lineno,
+                    node.col_offset,
+                    _text(node),
+                    after,
+                    text,
                 )
 
 

@@ -67,3 +67,48 @@ def test_symmetric_arguments_are_no_fault() -> None:
         "f(y, x, z)": "the function that is called is symmetric in the two arguments",
         "f(x, z, y)": None,
     }
+
+
+def test_only_the_wrapper_of_a_launch_may_go() -> None:
+    source = "def launch(via, x, y, n):\n    via(kernel)[n.grid](x, y, n.numel)\n"
+    found = [(site.before, site.after, by_rule(site)) for site in sites(source)]
+    kept = [(before, after) for before, after, reason in found if reason is None]
+    assert [(before, after) for before, after, reason in found if reason] == [("via(kernel)", "kernel")]
+    assert ("via(kernel)[n.grid](x, y, n.numel)", "via(kernel)[n.grid](y, x, n.numel)") in kept
+
+
+OPERATOR = """
+_OPERATOR = rt.Operator(
+    inputs=(
+        rt.Tensor('ids', 'i64', ('M',), across=True),
+        rt.Tensor('table', 'f32', ('V', 'N'), across=True),
+        rt.Tensor('bias', 'T', ('N',), across=True),
+        rt.Tensor('x', 'T', ('M', 'N')),
+    ),
+    results=(rt.Tensor('y', 'T', ('M', 'N')),),
+    variables={'T': (torch.float16, torch.float32)},
+)
+_WALK = rt.Walk(accesses=(rt.Access('table', ('V', 'N'), gathered=('V',)), rt.Access('bias', ('N',))))
+"""
+
+
+def test_which_tensors_may_be_written_memory() -> None:
+    """A gathered one of a type that the result may have; not one of another type, nor one that broadcasts."""
+    found = [site for site in sites(OPERATOR) if site.operator == "flag changed" and site.before == "True"]
+    reasons = [by_rule(site) for site in sorted(found, key=lambda site: site.line)]
+    assert reasons == [
+        "a tensor of another element type is never the view that is written",
+        None,
+        "a broadcast tensor has a written one's shape only where it does not broadcast",
+    ]
+    updated = OPERATOR.replace("'T', ('M', 'N'))),", "'T', ('M', 'N'))),").replace(
+        "rt.Tensor('x', 'T'", "rt.Tensor('x', 'i64'"
+    )
+    updated = updated.replace("('M', 'N')),\n    )", "('M', 'N'), written=True),\n    )")
+    first = next(site for site in sites(updated) if site.operator == "flag changed")
+    assert by_rule(first) == "a broadcast tensor has a written one's shape only where it does not broadcast"
+
+
+def test_sides_of_comparisons_are_known() -> None:
+    compared = {site.before for site in sites(SOURCE) if site.compared}
+    assert compared == {"at < n", "x > 0.5", "0.5"}

@@ -17,6 +17,11 @@ _WIDTHS = (1e-3, 1.0, 1.0, 10.0, 100.0)
 
 _HALVES = (0.5, -0.5, 1.5, -1.5, 2.5, -2.5, 1.0, -1.0, 2.0, 3.0, -3.0)
 
+_THRESHOLDS = (0.0, *_HALVES, -2.0, 4.0, -4.0, 6.0, -6.0, 20.0)
+"""Numbers near which functions change their form."""
+
+_NEAR, _HOW_NEAR = 0.15, 0.01
+"""The share of numbers near thresholds, and their standard deviation as a part of the threshold."""
 
 _MEANS = (0.0, 0.0, 1.0, 1.0, 30.0)
 """Standard deviations of the means of rows; sums of products of the largest would leave few digits to what follows."""
@@ -57,9 +62,18 @@ def draw_tensor(
         return numbers.to(dtype)
     numbers = torch.randn(shape, generator=generator, dtype=torch.float64)
     numbers *= torch.tensor(_WIDTHS, dtype=torch.float64)[_pick(len(_WIDTHS), shape, generator)]
+    near = torch.rand(shape, generator=generator) < _NEAR
+    numbers = torch.where(near, _draw_near_thresholds(shape, generator), numbers)
     specials = special_floats(dtype).to(torch.float64)
     chosen = specials[_pick(len(specials), shape, generator)]
     return torch.where(torch.rand(shape, generator=generator) < special, chosen, numbers).to(dtype)
+
+
+def _draw_near_thresholds(shape: tuple[int, ...], generator: torch.Generator) -> Tensor:
+    thresholds = torch.tensor(_THRESHOLDS, dtype=torch.float64)
+    chosen = thresholds[_pick(len(thresholds), shape, generator)]
+    step = _HOW_NEAR * chosen.abs().clamp(min=0.5)
+    return chosen + step * torch.randn(shape, generator=generator, dtype=torch.float64)
 
 
 def draw_rows(
