@@ -21,8 +21,9 @@ import statistics
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
+from functools import partial
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -35,13 +36,16 @@ import torch.nn.functional as F  # noqa: N812 - its usual name
 ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT))
 
-# ruff: noqa: E402
+# ruff: noqa: E402, SLF001 - the path is set first; entries of generated modules take a config
 from triton.testing import do_bench
 
+from opgen.emit import render
+from opgen.pipeline import compile_specs
 from opgen.plan.product_budget import Work
 from opgen.plan.product_hints import Narrowed
 from opgen.plan.product_model import Prepared, Shape, microseconds
 from opgen.plan.products import fitting_configs
+from opgen.source import Source
 from opgen.targets import TARGETS
 
 BF16, F16, F32 = torch.bfloat16, torch.float16, torch.float32
@@ -60,10 +64,6 @@ WORKERS = 14
 
 def built(folder: Path, targets: Sequence[str]) -> str:
     """The package of the ops that are timed, built for some targets; its name."""
-    from opgen.emit import render
-    from opgen.pipeline import compile_specs
-    from opgen.source import Source
-
     render.formatted = lambda text, origin: text
     sources = [Source(f"specs/{name}.op", (ROOT / "specs" / f"{name}.op").read_text()) for name in OPS]
     for path, text in compile_specs(sources, targets=tuple(targets), read=lambda path: sources[0]).files:
@@ -88,8 +88,12 @@ def silu_arguments(m: int, n: int, k: int, dtype: torch.dtype) -> dict[str, torc
     }
 
 
+def _eager_silu(x: torch.Tensor, w: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
+    return F.silu(F.linear(x, w, b))
+
+
 def exact_silu(x: torch.Tensor, w: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
-    return F.silu(F.linear(x.double(), w.double(), b.double()))
+    return _eager_silu(x.double(), w.double(), b.double())
 
 
 def error(got: torch.Tensor, want: torch.Tensor) -> float:
@@ -150,21 +154,22 @@ def check_others(job: tuple[str, str, str]) -> list[str]:
             gate, up = (memory[at * 520 * 264 :][: 520 * 264].view(520, 264) for at in order)
             x = randn(300, 264, dtype=BF16)
             want = F.silu(x.double() @ gate.double().T) * (x.double() @ up.double().T)
-            for one in (
+            configs = (
                 None,
                 config((128, 128, 64), 8, 3, 16, strategy="descriptors"),
                 config((64, 64, 64), 4, 3),
-            ):
-                found.append((f"swiglu {order}", {"x": x, "w_gate": gate, "w_up": up}, want, one))
+            )
+            given = {"x": x, "w_gate": gate, "w_up": up}
+            found += [(f"swiglu {order}", given, want, one) for one in configs]
     elif op == "batched_linear":
         x, w, b = randn(3, 70, 72, dtype=BF16), randn(3, 72, 136, dtype=BF16), randn(3, 136, dtype=BF16)
         want = torch.baddbmm(b.double().unsqueeze(1), x.double(), w.double())
-        for one in (
+        configs = (
             None,
             config((64, 128, 64), 4, 3, strategy="descriptors"),
             config((64, 64, 32), 4, 3, strategy="library"),
-        ):
-            found.append(("batched", {"x": x, "w": w, "b": b}, want, one))
+        )
+        found += [("batched", {"x": x, "w": w, "b": b}, want, one) for one in configs]
     else:
         x8, w8 = (
             torch.randint(-128, 128, shape, dtype=torch.int8, device="cuda")
@@ -174,8 +179,8 @@ def check_others(job: tuple[str, str, str]) -> list[str]:
         b = randn(144, dtype=F16)
         want = (x8.double() @ w8.double().T) * scales[0].double()[:, None] * scales[1].double() + b.double()
         given = {"x": x8, "w": w8, "x_scale": scales[0], "w_scale": scales[1], "b": b}
-        for one in (None, config((64, 64, 64), 4, 3), config((64, 64, 128), 4, 3, strategy="descriptors")):
-            found.append(("int8", given, want, one))
+        configs = (None, config((64, 64, 64), 4, 3), config((64, 64, 128), 4, 3, strategy="descriptors"))
+        found += [("int8", given, want, one) for one in configs]
     wrong: list[str] = []
     for label, arguments, want, one in found:
         try:
@@ -203,7 +208,7 @@ def check(folder: str, package: str) -> list[str]:
 
 def drawn_sizes(count: int) -> list[tuple[int, int, int]]:
     """Sizes by a fixed seed: rows from 1 to 8192, columns and depths that models have."""
-    drawn = random.Random(SEED)
+    drawn = random.Random(SEED)  # noqa: S311 - sizes, not secrets
     rows = (1, 4, 16, 48, 64, 100, 128, 200, 256, 512, 777, 1024, 2048, 4096, 8192)
     wide = (1024, 2048, 3072, 4096, 5120, 8192, 11008, 14336)
     return [
@@ -238,7 +243,7 @@ def search(
     fitting, _ = fitting_configs(work, target, Narrowed())
     chosen = {size: _candidates(fitting, size, work, target, best) for size in sizes}
     unique = list({repr(one.config): one.config for found in chosen.values() for one in found}.values())
-    random.Random(0).shuffle(unique)
+    random.Random(0).shuffle(unique)  # noqa: S311 - an order, not a secret
     started = time.time()
     jobs = [(folder, package, unique[at::WORKERS], (64, 512, 1024)) for at in range(WORKERS)]
     with multiprocessing.get_context("spawn").Pool(WORKERS) as pool:
@@ -263,8 +268,9 @@ def search(
             except Exception as failure:  # noqa: BLE001 - a search tells what it skips
                 print("skip", one.config, type(failure).__name__, str(failure)[:150])
         timed.sort(key=lambda item: item[0])
-        bare = measured(lambda: F.linear(arguments["x"], arguments["w"]))
-        eager = measured(lambda: F.silu(F.linear(arguments["x"], arguments["w"], arguments["b"])))
+        x, w, b = arguments.values()
+        bare = measured(partial(F.linear, x, w))
+        eager = measured(partial(_eager_silu, x, w, b))
         rows.append(
             {
                 "size": size,
@@ -344,6 +350,8 @@ def contenders(
         return next(turn) % copies
 
     eager: Callable[..., Any]
+    arguments: Callable[[int], tuple[torch.Tensor, ...]]
+    bare: Callable[[int], Any]
     if op == "swiglu":
         eager = lambda x, w, up: F.silu(F.linear(x, w)) * F.linear(x, up)  # noqa: E731
         arguments = lambda at: (x, weights[at], ups[at])  # noqa: E731
@@ -353,7 +361,7 @@ def contenders(
         arguments = lambda at: (x, weights[at], residual, b)  # noqa: E731
         bare = lambda at: F.linear(x, weights[at])  # noqa: E731
     else:
-        act = F.silu if op == "linear_silu" else (lambda value: value)
+        act: Callable[[torch.Tensor], torch.Tensor] = F.silu if op == "linear_silu" else (lambda value: value)
         eager = lambda x, w, b: act(F.linear(x, w, b))  # noqa: E731
         arguments = lambda at: (x, weights[at], b)  # noqa: E731
         bare = lambda at: F.linear(x, weights[at])  # noqa: E731
@@ -409,7 +417,7 @@ def compare(package: str, seconds: float, autotune: bool) -> list[Row]:
                 {name: statistics.median(own) for name, own in samples.items()},
             )
         )
-        torch._dynamo.reset()
+        torch.compiler.reset()
     return rows
 
 
@@ -434,6 +442,19 @@ def text(rows: Sequence[Row]) -> str:
     return "\n".join(lines)
 
 
+def _size(asked: str) -> tuple[int, int, int]:
+    """A size as 16x4096x4096."""
+    m, n, k = map(int, asked.split("x"))
+    return m, n, k
+
+
+def _pick_text(took: float, predicted: float, config: Mapping[str, Any]) -> str:
+    """A config of the search with its microseconds, measured and predicted."""
+    words = f"{config['form'][:4]} {config['strategy'][:4]} {config['tile']}"
+    figures = f"w{config['warps']} s{config['stages']} /{config['split']}"
+    return f"{took} ({predicted}) {words} {figures} {'h' if config['halves'] else ''}"
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     for flag in ("--check", "--search", "--autotune", "--compare"):
@@ -450,26 +471,22 @@ def main() -> None:
     parser.add_argument("--seconds", type=float, default=1e9)
     parser.add_argument("--package", type=Path, help="a folder that holds the built package already")
     options = parser.parse_args()
-    with tempfile.TemporaryDirectory() as folder:
+    with tempfile.TemporaryDirectory() as temporary:
         major, minor = torch.cuda.get_device_capability()
         if options.package:
             sys.path.insert(0, str(options.package))
-        folder = str(options.package or folder)
+        folder = str(options.package or temporary)
         package = "products_package" if options.package else built(Path(folder), [f"sm_{major}{minor}"])
         if options.check:
             wrong = check(folder, package)
             print("\n".join(wrong) or "all values are right", flush=True)
         if options.search:
-            sizes = [tuple(map(int, one.split("x"))) for one in options.size] or drawn_sizes(options.sizes)
+            sizes = [_size(one) for one in options.size] or drawn_sizes(options.sizes)
             rows = search(folder, package, sizes, options.best, options.seconds)
             for row in rows:
-                top = "; ".join(
-                    f"{t} ({p}) {c['form'][:4]} {c['strategy'][:4]} {c['tile']} w{c['warps']} s{c['stages']} /{c['split']} {'h' if c['halves'] else ''}"
-                    for t, p, c in row["top"][:3]
-                )
-                print(
-                    f"{row['size']}: first {row['first']:.1f} best {row['best']:.1f} bare {row['bare']:.1f} eager {row['eager']:.1f} | {top}"
-                )
+                times = " ".join(f"{name} {row[name]:.1f}" for name in ("first", "best", "bare", "eager"))
+                top = "; ".join(_pick_text(*pick) for pick in row["top"][:3])
+                print(f"{row['size']}: {times} | {top}")
             shares = [row["best"] / row["first"] for row in rows]
             print(
                 "geometric mean of best over first pick:",

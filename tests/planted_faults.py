@@ -106,7 +106,7 @@ def attempt(task: Task) -> Result:
     if outcome.kind == "left":
         reason = equivalence.by_results(task.site)
         if reason is not None and same():
-            return result("equivalent", f"all results are the same: {reason}", outcome.seconds)
+            return result("equivalent", reason, outcome.seconds)
         reason = equivalence.by_exhaustion(task.site)
         if reason is not None and trial.same_everywhere(task.module, task.site):
             return result("equivalent", reason, outcome.seconds)
@@ -170,11 +170,10 @@ def _planned(
 ) -> tuple[list[Task], list[Result]]:
     """What is to be tried, modules of few sites first; and what an earlier record holds of it.
 
-    A fault that was left, or equivalent, is tried again where the tests or the rules have changed.
+    A fault that was left is tried again where the tests have changed; an equivalent one, where its rule has.
     """
     harness = _harness_digest(folder)
-    holds = ("caught", "not planted")
-    earlier = {one.key: one for one in known if one.kind in holds or one.harness == harness}
+    earlier = {one.key: one for one in known}
     by_module: list[tuple[list[Task], list[Result]]] = []
     for name in modules:
         digest = digest_of(folder / trial.PACKAGE / f"{name}.py")
@@ -182,7 +181,11 @@ def _planned(
         if sample is not None and sample < len(found):
             found = random.Random(name).sample(found, sample)
         tasks = [Task(name, digest, harness, site) for site in found]
-        taken = [one for task in tasks if (one := earlier.get(Result.key_of(digest, task.site))) is not None]
+        taken = [
+            one
+            for site in found
+            if (one := earlier.get(Result.key_of(digest, site))) is not None and _holds(one, site, harness)
+        ]
         done = {one.key for one in taken}
         left = [task for task in tasks if Result.key_of(digest, task.site) not in done]
         sound = [Task(name, digest, harness, None)] if left else []
@@ -191,6 +194,17 @@ def _planned(
     return [task for tasks, _ in by_module for task in tasks], [
         one for _, taken in by_module for one in taken
     ]
+
+
+def _holds(result: Result, site: Site, harness: str) -> bool:
+    """Whether an earlier result of a fault is one of today."""
+    match result.kind:
+        case "left":
+            return result.harness == harness
+        case "equivalent":
+            return result.reason in equivalence.reasons(site)
+        case _:
+            return True
 
 
 def _harness_digest(folder: Path) -> str:

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from opgen.ir.lower import lower
-from opgen.ir.passes.partition import Partition, partition
+from opgen.ir.passes.partition import Part, Partition, partition
 from opgen.ir.pretty import format_graph
 from opgen.source import Source
 from opgen.syntax.parse import parse
@@ -30,10 +30,18 @@ def lines(found: Partition) -> Iterator[str]:
         yield from (f"  {line}" for line in format_graph(part.graph).splitlines())
 
 
+def families_of(part: Part) -> list[str]:
+    """The families of the dims that a part runs over; `K * 2` is one of its own."""
+    dims = dict.fromkeys((*part.space, *part.reduced))
+    return [dim.name if dim.times == 1 else str(dim) for dim in dims]
+
+
 @pytest.mark.parametrize("path", sorted(CASES.glob("*.op")), ids=lambda path: path.stem)
 def test_is_cut(path: Path, golden: Golden) -> None:
     file = parse(Source(path.name, path.read_text(encoding="utf-8")))
     text = []
     for op in lower(file, read=_unread).ops:
-        text += [f"op {op.name}", *(f"  {line}" for line in lines(partition(op)[0])), ""]
+        found = partition(op)[0]
+        assert all(len(families_of(part)) == len({*families_of(part)}) for part in found.parts)
+        text += [f"op {op.name}", *(f"  {line}" for line in lines(found)), ""]
     golden(path.with_suffix(".out"), "\n".join(text))

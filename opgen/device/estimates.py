@@ -47,7 +47,7 @@ class Estimator:
         """What a kernel computes for the class of types of its call."""
         if chosen.place not in self._works:
             seen = as_part_sees(op, kernel.parts[0], plan.temporaries[0])
-            found = products._works(seen, kernel.parts, kernel.products)  # noqa: SLF001 - what the planner counts
+            found = products.works_by_class(seen, kernel.parts, kernel.products)
             self._works[chosen.place] = {work.name: work for work in found}
         return self._works[chosen.place].get(chosen.key)
 

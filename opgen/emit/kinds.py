@@ -73,7 +73,9 @@ def config_table(plans: tuple[tuple[str, KernelPlan], ...]) -> str:
     """The configs of one kernel by target; `plans` gives its plan for each."""
     match plans[0][1]:
         case ElementwisePlan():
-            return tables.configs([(target, plan) for target, plan in plans if isinstance(plan, ElementwisePlan)])
+            return tables.configs(
+                [(target, plan) for target, plan in plans if isinstance(plan, ElementwisePlan)]
+            )
         case RowPlan():
             return row_tables.configs([(target, plan) for target, plan in plans if isinstance(plan, RowPlan)])
         case ProductPlan():

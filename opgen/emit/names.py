@@ -22,10 +22,10 @@ _HELPERS = (
 )
 _ROW_HELPERS = (
     "below block_at col_coordinates col_offsets exps_below extent lane_counts log_of_exps mean_of merge_all merge_any "
-    "merge_argmax merge_argmin merge_exps merge_max merge_min merge_prod merge_squares merge_sum piece_counts pieces_of positions_at "
-    "row_all row_any row_argmax row_argmin row_coordinates row_exps row_max row_min row_offsets row_prod row_squares "
-    "row_sum step_all step_any step_argmax step_argmin step_exps step_max step_min step_prod step_squares step_sum "
-    "tile_mask"
+    "merge_argmax merge_argmin merge_exps merge_max merge_min merge_prod merge_squares merge_sum piece_counts "
+    "pieces_of positions_at row_all row_any row_argmax row_argmin row_coordinates row_exps row_max row_min "
+    "row_offsets row_prod row_squares row_sum step_all step_any step_argmax step_argmin step_exps step_max step_min "
+    "step_prod step_squares step_sum tile_mask"
 )
 DEVICE_FUNCTIONS = frozenset(
     {*_HELPERS.split(), *_ROW_HELPERS.split()}

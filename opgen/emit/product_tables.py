@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from opgen.emit.products import plain_operands
 from opgen.emit.tables import access_text, dims_text, each, quoted
 from opgen.ir.nodes import Op
-from opgen.plan.model import BEYOND, KernelPlan, ProductBand, ProductClass, ProductPlan
+from opgen.plan.model import BEYOND, ProductBand, ProductClass, ProductPlan
 
 
 def walk(plan: ProductPlan) -> str:
@@ -31,11 +31,10 @@ def entry(op: Op, plan: ProductPlan, variant: int, walk_name: str, launch: str, 
     return f"rt.ProductKernel({', '.join(parts)})"
 
 
-def configs(plans: Sequence[tuple[str, KernelPlan]]) -> str:
+def configs(plans: Sequence[tuple[str, ProductPlan]]) -> str:
     """The bands of each class of types by target; targets of equal ones share an entry."""
     rows: dict[str, list[str]] = {}
     for target, plan in plans:
-        assert isinstance(plan, ProductPlan)
         rows.setdefault(f"{{{', '.join(map(_class, plan.classes))}}}", []).append(quoted(target))
     texts = (
         f"{names[0]}: {table}" if len(names) == 1 else f"**dict.fromkeys(({', '.join(names)}), {table})"

@@ -14,9 +14,9 @@ from opgen.dtypes import DTYPES, DType
 class Spelling:
     """One kind.
 
-    `whole` gives the state, or just what `result` needs of it, of a row in registers; `step` and `merge` give it lane by
-    lane and for all lanes, `join` for the pieces of a row. `state` names its parts, with what each begins with (`least`,
-    `largest` or a number) and its type (empty for that of the term).
+    `whole` gives the state, or just what `result` needs of it, of a row in registers; `step` and `merge` give it lane
+    by lane and for all lanes, `join` for the pieces of a row. `state` names its parts, with what each begins with
+    (`least`, `largest` or a number) and its type (empty for that of the term).
     """
 
     whole: str

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from opgen.emit.rows import declared_parts
 from opgen.emit.tables import access_text, by_targets, dims_text, each, quoted
 from opgen.ir.nodes import Op
-from opgen.plan.model import KernelPlan, RowBand, RowConfig, RowPlan
+from opgen.plan.model import RowBand, RowConfig, RowPlan
 
 
 def walk(plan: RowPlan) -> str:
@@ -22,11 +24,10 @@ def entry(op: Op, plan: RowPlan, walk_name: str, launch: str, configs_name: str)
     return f"rt.RowKernel({walk_name}, {launch}, {configs_name}, parts=({parts}))"
 
 
-def configs(plans: tuple[tuple[str, KernelPlan], ...]) -> str:
+def configs(plans: Sequence[tuple[str, RowPlan]]) -> str:
     """The configs of one kernel: target, then bytes of the widest element. Targets that agree share a row."""
     rows: dict[str, list[str]] = {}
     for target, plan in plans:
-        assert isinstance(plan, RowPlan)
         entries = ", ".join(f"{one.width}: {_config(one)}" for one in plan.configs)
         rows.setdefault(f"{{{entries}}}", []).append(target)
     return by_targets(rows)

@@ -1,4 +1,4 @@
-"""A row kernel plan as words: functions of its formula, three kernels that walk rows differently, and their launcher."""
+"""A row kernel plan as words: functions of its formula, three kernels that walk rows in their ways, the launcher."""
 
 from __future__ import annotations
 

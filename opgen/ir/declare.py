@@ -313,12 +313,15 @@ def _dim(ref: ast.DimRef) -> Dim:
 
 
 def _check_known(signature: Signature, head: _Declaration) -> None:
-    """What results use must be known whatever is left out."""
-    for result in head.op.results:
-        element = result.type.element
-        if element.text in head.variables and element.text not in signature.known_variables:
+    """What results use must be known whatever is left out, and so must the types of all tensors."""
+    unknown_variables = head.variables.keys() - signature.known_variables
+    results, params = (result.type for result in head.op.results), (param.type for param in head.op.params)
+    for element in (*(type_.element for type_ in results), *(type_.element for type_ in params)):
+        if element.text in unknown_variables:
+            unknown_variables.remove(element.text)
             message = f"the type variable `{element.text}` must occur in a tensor that cannot be left out"
             head.diagnostics.error("OPG505", message, element.span)
+    for result in head.op.results:
         for ref in result.type.dims:
             unknown = isinstance(ref, ast.NamedDim) and ref.name not in signature.known_dims
             unknown = unknown or (isinstance(ref, ast.EllipsisDim) and not signature.known_ellipsis)

@@ -44,10 +44,10 @@ def products_of(op: Op, part: Part) -> tuple[Product, ...]:
         if not _has_rows(graph, left, right, sides):
             left, right = right, left
         elements = _elements(op, graph, left, right, value.type.dtype)
-        operands = [
+        own_left, own_right = (
             _operand(graph, one, element) for one, element in zip((left, right), elements, strict=True)
-        ]
-        found.append(Product(ref, *operands, value.type.dtype))
+        )
+        found.append(Product(ref, own_left, own_right, value.type.dtype))
     return _of_one_type(tuple(found))
 
 

@@ -85,7 +85,10 @@ def _product(number: int, kernel: ProductPlan) -> Iterator[str]:
 
 
 def _levels(levels: Levels) -> str:
-    return ", then ".join(" and ".join(f"{one.kind} %{one.ref}" for one in level) for level in levels) or "no reduction"
+    return (
+        ", then ".join(" and ".join(f"{one.kind} %{one.ref}" for one in level) for level in levels)
+        or "no reduction"
+    )
 
 
 def _band(band: RowBand) -> str:

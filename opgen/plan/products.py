@@ -61,7 +61,7 @@ def plan_product(op: Op, parts: tuple[Part, ...], target: Target, hints: Hints) 
     products = tuple(products_of(op, part) for part in parts)
     sides = sides_of(parts[0])
     asked = narrowed(hints, sides)
-    works = _works(op, parts, products)
+    works = works_by_class(op, parts, products)
     classes = tuple(_class(work, target, asked) for work in works)
     if not any(one.bands for one in classes):
         refuse_hints(hints, target, classes)
@@ -82,7 +82,9 @@ def class_of(dtype: DType) -> str:
     return _CLASSES.get(dtype.name, "int")
 
 
-def _works(op: Op, parts: Sequence[Part], products: Sequence[tuple[Product, ...]]) -> tuple[Work, ...]:
+def works_by_class(
+    op: Op, parts: Sequence[Part], products: Sequence[tuple[Product, ...]]
+) -> tuple[Work, ...]:
     """What is computed for each class of multiplied types that the op's variables can give."""
     found: dict[str, Work] = {}
     variables = [variable.name for variable in op.variables]

@@ -29,7 +29,7 @@ def plan_kernel(op: Op, parts: tuple[Part, ...], target: Target, hints: Hints) -
     return RowPlan(
         parts=parts,
         accesses=_accesses(op, parts),
-        configs=tuple(_with_hints(_config(op, parts[0], width, target), parts[0], hints) for width in widths),
+        configs=tuple(_with_hints(_config(parts[0], width, target), parts[0], hints) for width in widths),
         operations=_operations(graph),
         bytes=tuple(elementwise.moved_bytes(op, parts[0], width) for width in widths),
     )
@@ -63,7 +63,7 @@ def _operations(graph: Graph) -> int:
     return sum(PRIMITIVES[name].cost for name in functions) + 2 * reductions
 
 
-def _config(op: Op, part: Part, element: int, target: Target) -> RowConfig:
+def _config(part: Part, element: int, target: Target) -> RowConfig:
     """Tiles that give each thread 32 elements or fewer, from a sweep on an H200 (`benchmarks/rows.md`).
 
     A row stays in registers while the tensors that are read again after a reduction leave room for it. Longer ones are
@@ -72,7 +72,7 @@ def _config(op: Op, part: Part, element: int, target: Target) -> RowConfig:
     operations = _operations(part.graph)
     work = (operations >= _MEDIUM_OPERATIONS) + (operations >= _HEAVY_OPERATIONS)
     width = max(element, 2)
-    longest = max(_RESIDENT_BYTES[work] // (width * max(_held(op, part), 1)), 1024)
+    longest = max(_RESIDENT_BYTES[work] // (width * max(_held(part), 1)), 1024)
     wide = 2 if width > 2 else 1  # so many times the warps
     along = [
         RowBand(1024, 2048, 2 * wide),
@@ -101,7 +101,7 @@ def _config(op: Op, part: Part, element: int, target: Target) -> RowConfig:
     )
 
 
-def _held(op: Op, part: Part) -> int:
+def _held(part: Part) -> int:
     """How many tensors of whole rows are read before a reduction and needed after it."""
     graph = part.graph
     if not resident_levels(graph):

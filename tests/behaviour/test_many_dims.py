@@ -56,7 +56,10 @@ def test_leading_dims_before_named_ones(package: ModuleType, device: torch.devic
 
 def test_out_of_any_layout(package: ModuleType, device: torch.device) -> None:
     x, y = drawn(LEFT, device), drawn(RIGHT, device)
-    for out in (torch.empty(FULL, device=device), torch.empty(FULL[::-1], device=device).permute(*range(7, -1, -1))):
+    for out in (
+        torch.empty(FULL, device=device),
+        torch.empty(FULL[::-1], device=device).permute(*range(7, -1, -1)),
+    ):
         assert package.product(x, y, out=out) is out
         assert torch.equal(out, x * y)
 

@@ -27,6 +27,9 @@ op dot(a: T[K], b: T[K]) -> y: T[] { y = a @ b }
 op outer(a: T[M, K], b: T[N, K]) -> (y: T[M, N], t: f32[N, M]) { y = a @ b  t = y * 2.0 }
 op prologue(x: T[M, K], s: T[K], w: T[N, K]) -> y: T[M, N] { y = cast(exp(x * s), T) @ w }
 op heads(x: T[..., K], w: T[H, D, K]) -> y: T[..., H, D] { y = x @ w }
+op mixed(a: i8[M, K], b: i8[N, K], c: f16[M, K], d: f16[N, K]) -> y: f32[M, N] { y = (a @ b) * (c @ d) }
+op widths(a: T[M, K], b: T[N, K], c: S[M, K], d: S[N, K]) -> y: f32[M, N]
+  for T in {bf16, f32}, S in {f16, f64} { y = (a @ b) - (c @ d) }
 """
 SIZES = (0, 1, 2, 7, 15, 16, 17, 33, 64, 65, 130)
 SEED = 20261129
@@ -162,6 +165,19 @@ def test_gated_products_share_their_tile(number: int, ops: ModuleType, device: t
         a, b = x.double() @ gate.double().T, x.double() @ up.double().T
         got = run(of, config, [((18, 40), torch.float16)], x=x, wg=gate, wu=up)
         check(got, F.silu(a) * b, 64, (1 + a.abs() + 32) * (1 + b.abs() + 32))
+
+
+@pytest.mark.parametrize("number", [0, 1, 4])
+def test_products_of_different_types(number: int, ops: ModuleType, device: torch.device) -> None:
+    """Whole numbers, whose sums and products are exact in every type."""
+    pairs = ((torch.int8, torch.float16), (torch.bfloat16, torch.float16), (torch.bfloat16, torch.float64))
+    for first, second in pairs:
+        of = module(ops, "mixed" if first is torch.int8 else "widths")
+        a, b = (torch.randint(-9, 10, (rows, 34)).to(device, first) for rows in (18, 20))
+        c, d = (torch.randint(-9, 10, (rows, 34)).to(device, second) for rows in (18, 20))
+        got = run(of, list(configs(of))[number], [((18, 20), torch.float32)], a=a, b=b, c=c, d=d)
+        left, right = a.double() @ b.double().T, c.double() @ d.double().T
+        assert torch.equal(got.double(), left * right if first is torch.int8 else left - right)
 
 
 @pytest.mark.parametrize("number", range(len(CONFIGS) + 1))

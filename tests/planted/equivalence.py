@@ -49,14 +49,26 @@ def by_rule(site: Site) -> str | None:
     return None
 
 
+def reasons(site: Site) -> set[str]:
+    """All that the rules may say of a fault."""
+    return {reason for rule in (by_rule, by_results, by_exhaustion) if (reason := rule(site)) is not None}
+
+
 def by_results(site: Site) -> str | None:
     """Why a fault is none if it leaves the results of many calls as they are, or None where that would not do."""
+    reason = _of_same_results(site)
+    return None if reason is None else f"all results are the same: {reason}"
+
+
+def _of_same_results(site: Site) -> str | None:
     if site.function == "reference" and site.operator == "strides swapped":
         return "tensors bind the sizes of dims by name, and no size that is used depends on their order"
-    if site.function == "reference" and site.operator == "flag changed":
+    if site.function == "reference" and site.role == "contiguous":
         return "the value is contiguous, and so is a copy of it either way"
     if site.function == "mask_of" and ("LAYOUT & 7" in site.before or site.before == "7"):
         return "an unknown class has the mask of the whole tile, which is right for any tensor, only larger"
+    if site.role == "other" or (site.before.startswith("mask & inside(") and site.after == "mask"):
+        return "no call computes a position outside, so that nothing ever stands in for what is read there"
     if not site.operator.endswith("dropped"):
         return None
     return next((why for pattern, why in _CONVERSIONS.items() if re.search(pattern, site.before)), None)
@@ -65,7 +77,7 @@ def by_results(site: Site) -> str | None:
 def by_exhaustion(site: Site) -> str | None:
     """Why a fault is none if results stay as they are for every number of 16 bits, or None where that would not do."""
     if site.function.endswith("_formula") or site.function == "reference":
-        kind = f"(up to {NEARLY} units in the last place) the same" if site.compared else "the same"
+        kind = f"(up to {NEARLY} units in the last place) the same" if site.role == "compared" else "the same"
         return f"every f16 and bf16 number, and millions of f32 ones, give {kind} result beside any others"
     return None
 

@@ -55,13 +55,13 @@ Child = tuple[ast.AST, str, int | None, ast.expr | ast.stmt, str]
 class Site:
     """A place for a fault: the operator, the function around it, the condition that it is under, and both texts.
 
-    `compared` says that it is a comparison or one of its sides.
+    `role` is "compared" for a comparison and its sides, and for an argument by name its name.
     """
 
     operator: str
     function: str
     condition: str
-    compared: bool
+    role: str
     line: int
     column: int
     before: str
@@ -86,13 +86,19 @@ def sites(source: str) -> Iterator[Site]:
                     operator,
                     function,
                     condition,
-                    any(isinstance(one, ast.Compare) for one in (node, parent)),
+                    _role(parent, node),
                     node.lineno,
                     node.col_offset,
                     _text(node),
                     after,
                     text,
                 )
+
+
+def _role(parent: ast.AST, node: ast.AST) -> str:
+    if isinstance(parent, ast.keyword):
+        return parent.arg or ""
+    return "compared" if any(isinstance(one, ast.Compare) for one in (node, parent)) else ""
 
 
 def _assigned(statement: ast.stmt) -> str:

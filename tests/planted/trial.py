@@ -123,7 +123,7 @@ def same_everywhere(op: str, site: Site) -> bool:
             return False
         calls = list(exhaustive.calls(case, module))
         return bool(calls) and all(
-            _agree(one, other, nearly=site.compared)
+            _agree(one, other, nearly=site.role == "compared")
             for call, given in calls
             for one, other in zip(
                 *(_results(case, entry, call, given) for entry in (case.entry, planted._ENTRY)), strict=True
@@ -309,7 +309,7 @@ def _bits(tensor: torch.Tensor) -> torch.Tensor:
 def _agree(one: torch.Tensor, other: torch.Tensor, *, nearly: bool) -> bool:
     """Whether two results are the same bit for bit, or nearly: within `NEARLY` units of f32, one of a narrower type."""
     if not nearly or not one.is_floating_point():
-        return torch.equal(_bits(one), _bits(other))
+        return bool(torch.equal(_bits(one), _bits(other)))
     apart = (_ranks(one) - _ranks(other)).abs() > (1 if one.dtype.itemsize < 4 else NEARLY)
     return torch.equal(one.isnan(), other.isnan()) and not bool((apart & ~one.isnan()).any())
 

@@ -16,7 +16,11 @@ from opgen.emit.names import DEVICE_FUNCTIONS
 
 ROOT = Path(__file__).resolve().parents[2]
 RUNTIME = ROOT / "templates" / "runtime"
-FILES = (*sorted(RUNTIME.glob("_math*.py")), *sorted(RUNTIME.glob("*_tiles.py")), RUNTIME / "_row_reductions.py")
+FILES = (
+    *sorted(RUNTIME.glob("_math*.py")),
+    *sorted(RUNTIME.glob("*_tiles.py")),
+    RUNTIME / "_row_reductions.py",
+)
 
 #: Builtins that Triton's compiler knows.
 KNOWN = frozenset({"float", "hasattr", "int", "isinstance", "len", "max", "min", "range"})

@@ -109,6 +109,6 @@ def test_which_tensors_may_be_written_memory() -> None:
     assert by_rule(first) == "a broadcast tensor has a written one's shape only where it does not broadcast"
 
 
-def test_sides_of_comparisons_are_known() -> None:
-    compared = {site.before for site in sites(SOURCE) if site.compared}
-    assert compared == {"at < n", "x > 0.5", "0.5"}
+def test_roles_are_known() -> None:
+    roles = {(site.before, site.role) for site in sites(SOURCE) if site.role}
+    assert roles == {("at < n", "compared"), ("x > 0.5", "compared"), ("0.5", "compared"), ("0", "other")}

@@ -5,8 +5,10 @@ Out: a product over [M, N], contracting K, that stores the temporary `h`, and a 
      reads `h` and stores y.
 
 Reductions over the same dims share a part, also where one needs another; contractions that share their tiles do, where
-none needs another. A part repeats what it shares with another where that takes no reduction and no contraction; what
-does is stored once, as a temporary in its computed type, as late as its dims allow.
+none needs another and all of the op are summed in one type. No part runs over two dims of one family, such as `K` and
+`K / 4`: no value carries both, and parts are shared only over equal dims. A part repeats what it shares with another
+where that takes no reduction and no contraction; what does is stored once, as a temporary in its computed type, as late
+as its dims allow.
 """
 
 from __future__ import annotations
@@ -16,7 +18,7 @@ from dataclasses import dataclass, field, replace
 from typing import Literal, TypeAlias
 
 from opgen.diagnostics import Diagnostics, InternalError
-from opgen.dtypes import DTYPES
+from opgen.dtypes import DTYPES, DType
 from opgen.ir.nodes import (
     Cast,
     Contract,
@@ -84,7 +86,8 @@ def partition(op: Op) -> tuple[Partition, ...]:
         _refuse_nodes(op, variant.graph, found)
     _refuse_declarations(op, found)
     found.raise_if_errors()
-    return tuple(_partition(op, variant.graph) for variant in op.variants)
+    shares_tiles = all(len(_sums(variant.graph)) <= 1 for variant in op.variants)
+    return tuple(_partition(op, variant.graph, shares_tiles) for variant in op.variants)
 
 
 def target_dims(op: Op) -> dict[str, tuple[Dim, ...]]:
@@ -140,10 +143,15 @@ class _Group:
         return own == frozenset(self.space) or (self.kind == "row" and own == self.kept)
 
 
-def _partition(op: Op, graph: Graph) -> Partition:
+def _sums(graph: Graph) -> frozenset[DType]:
+    """The types that the contractions of a graph are summed in."""
+    return frozenset(value.type.dtype for value in graph.values if isinstance(value.node, Contract))
+
+
+def _partition(op: Op, graph: Graph, shares_tiles: bool) -> Partition:
     """The parts of one graph."""
     for shares_rows in (True, False):
-        cutter = _Cutter(op, graph, shares_rows)
+        cutter = _Cutter(op, graph, shares_rows, shares_tiles)
         found = cutter.partition()
         if found is not None:
             return found
@@ -151,12 +159,17 @@ def _partition(op: Op, graph: Graph) -> Partition:
 
 
 class _Cutter:
-    """Cuts one graph. With `shares_rows`, reductions of fewer kept dims stand in the parts of those of more."""
+    """Cuts one graph.
 
-    def __init__(self, op: Op, graph: Graph, shares_rows: bool) -> None:
+    With `shares_rows`, reductions of fewer kept dims stand in the parts of those of more; with `shares_tiles`,
+    contractions share parts.
+    """
+
+    def __init__(self, op: Op, graph: Graph, shares_rows: bool, shares_tiles: bool) -> None:
         self.op = op
         self.graph = graph
         self.shares_rows = shares_rows
+        self.shares_tiles = shares_tiles
         self.needs = _needs(graph)
         self.targets = target_dims(op)
         self.groups: list[_Group] = []
@@ -206,7 +219,8 @@ class _Cutter:
         """Whether a heavy value can be computed in a part; the part's space grows to hold it."""
         if wanted.kind == "product":
             return (
-                frozenset(group.space) == frozenset(wanted.space)
+                self.shares_tiles
+                and frozenset(group.space) == frozenset(wanted.space)
                 and group.reduced == wanted.reduced
                 and group.sides == wanted.sides
             )
