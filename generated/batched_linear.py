@@ -674,7 +674,9 @@ def reference(x: torch.Tensor, w: torch.Tensor, b: torch.Tensor | None = None) -
     x = x.to(torch.float32)
     w = w.to(torch.float32)
     if b is None:
-        b = rt.eager.full(0.0, torch.float32, ("E", "N"), bound)
+        b = rt.eager.align(
+            rt.eager.full(0.0, torch.float32, ("E", "N"), bound), ("E", "N"), ("E", "M", "N")
+        )
     else:
         b = rt.eager.align(b.to(torch.float32), ("E", "N"), ("E", "M", "N"))
     y = rt.eager.matmul(x, w) + b

@@ -17,7 +17,11 @@ def oracle(x, w, b):
     N = w.shape[-1]
     x = exact(x)
     w = exact(w)
-    b = filled(scalar(0.0, "f32"), E, N) if b is None else align(exact(b), "E N", "E M N")
+    b = (
+        align(filled(scalar(0.0, "f32"), E, N), "E N", "E M N")
+        if b is None
+        else align(exact(b), "E N", "E M N")
+    )
     y = contract(x, "E M K", w, "E K N", "K") + b
     return y
 

@@ -23,7 +23,7 @@ def oracle(x, w, bias):
 
 def independent(x, w, bias):
     """The same as the spec's author wrote it in PyTorch."""
-    return (torch.sigmoid(x.float() @ w.T), torch.sigmoid(x.float() @ w.T) + bias)
+    return (torch.sigmoid(x.to(w.dtype) @ w.T), torch.sigmoid(x.to(w.dtype) @ w.T) + bias)
 
 
 CASE = harness.Case(

@@ -174,9 +174,11 @@ class _Body:
         if tensor.default is None:
             return value
         default = _literal(tensor.default, DTYPES[dtype.compute], False).code
-        own = [dim for dim in tensor.dims if not dim.is_ellipsis]
+        own = tuple(dim for dim in tensor.dims if not dim.is_ellipsis)
         if own and is_structural(self.op):  # it may be summed: its elements count
             default = f"filled({default}, {', '.join(self._size(dim) for dim in own)})"
+            if tensor.name in self.moved:
+                default = self._over(default, own, self.moved[tensor.name])
         return f"{default} if {name} is None else {value}"
 
     def _is_gathered(self, name: str) -> bool:

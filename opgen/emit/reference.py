@@ -119,6 +119,8 @@ class _Body:
         own = tuple(dim for dim in tensor.dims if not dim.is_ellipsis)
         if own and is_structural(self.op):  # it may be summed: its elements count
             default = f"rt.eager.full({number}, torch.{compute.torch}, {dims_text(own)}, bound)"
+            if tensor.name in self.moved:
+                default = f"rt.eager.align({default}, {dims_text(own)}, {dims_text(self.moved[tensor.name])})"
         else:
             default = f"rt.eager.scalar({number}, torch.{compute.torch}, device)"
         if value == name:
