@@ -1,4 +1,7 @@
-"""Runs all tests that need no GPU: `python -m tests [--jobs N] [STAGE]...`.
+"""Runs the tests that need no GPU: `python -m tests [--all] [--jobs N] [STAGE]...`.
+
+Of the calls that each generated test makes, one in `ONE_CALL_IN` is made, and hypothesis draws `EXAMPLES`, so that it
+takes minutes; `--all` makes all of them.
 
 Triton decides when a kernel is defined whether the interpreter or the compiler gets it, so each needs a
 process of its own. The last line counts the tests of all stages; the exit code is 1 unless each stage ran
@@ -16,6 +19,7 @@ from pathlib import Path
 from xml.etree import ElementTree as ET
 
 ROOT = Path(__file__).resolve().parents[1]
+ONE_CALL_IN, EXAMPLES = 4, 8
 OWN_PROCESS = ("tests/behaviour", "tests/compile", "tests/gpu")  # not of the host stage
 
 
@@ -49,13 +53,18 @@ class Counts:
         )
 
 
-def run(name: str, jobs: int) -> Counts:
+def run(name: str, jobs: int, every_call: bool) -> Counts:
     """Runs a stage; one that ends without having run a test has failed."""
     stage = STAGES[name]
     environment = {**os.environ, "OMP_NUM_THREADS": "1"} if jobs > 1 else dict(os.environ)
     environment.pop("TRITON_INTERPRET", None)
     if stage.interpreted:
         environment["TRITON_INTERPRET"] = "1"
+        if not every_call:
+            environment |= {"OPGEN_ONE_CALL_IN": str(ONE_CALL_IN), "OPGEN_EXAMPLES": str(EXAMPLES)}
+            print(
+                f"generated tests: one call in {ONE_CALL_IN}, {EXAMPLES} drawn ones; all of them with --all"
+            )
     with tempfile.TemporaryDirectory() as folder:
         record = Path(folder) / "record.xml"
         command = [sys.executable, "-m", "pytest", "-q", "-m", "not gpu", f"--junitxml={record}"]
@@ -81,13 +90,14 @@ def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m tests", description="Runs all tests that need no GPU.")
     parser.add_argument("stages", nargs="*", metavar="STAGE", help=f"of {', '.join(STAGES)}; default: all")
     parser.add_argument("--jobs", type=int, default=min(2, os.cpu_count() or 1), help="processes for a stage")
+    parser.add_argument("--all", action="store_true", help="every call of the generated tests")
     arguments = parser.parse_args()
     unknown = set(arguments.stages) - set(STAGES)
     if unknown:
         parser.error(f"no stage is called {', '.join(sorted(unknown))}")
     counts = Counts(0, 0, 0)
     for name in arguments.stages or STAGES:
-        counts += run(name, arguments.jobs)
+        counts += run(name, arguments.jobs, arguments.all)
     print(counts)
     return 1 if counts.failed else 0
 

@@ -30,6 +30,7 @@ ROOT = Path(__file__).resolve().parents[1]
 os.environ["TRITON_INTERPRET"] = "1"
 os.environ["CUDA_VISIBLE_DEVICES"] = ""  # the interpreter works on the CPU's tensors
 os.environ.setdefault("OMP_NUM_THREADS", "1")
+os.environ["OPGEN_ONE_CALL_IN"] = "1"  # every call of the generated tests
 if str(ROOT) not in sys.path:
     sys.path.insert(0, str(ROOT))
 

@@ -10,9 +10,9 @@ TOOL = Path(__file__).parents[1] / "planted_faults.py"
 
 def test_sample_of_planted_faults(tmp_path: Path) -> None:
     record = tmp_path / "faults.json"
-    command = [sys.executable, str(TOOL), "silu_mul", "--sample", "15", "--jobs", "1", "--json", str(record)]
+    command = [sys.executable, str(TOOL), "silu_mul", "--sample", "8", "--jobs", "1", "--json", str(record)]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stdout + done.stderr
     kinds = [fault["kind"] for fault in json.loads(record.read_text())]
-    assert len(kinds) == 15
-    assert kinds.count("caught") >= 4
+    assert len(kinds) == 8
+    assert kinds.count("caught") >= 2
