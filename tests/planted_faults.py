@@ -19,6 +19,7 @@ import multiprocessing
 import os
 import random
 import shutil
+import signal
 import sys
 import tempfile
 import time
@@ -115,6 +116,7 @@ def attempt(task: Task) -> Result:
 
 
 def main() -> int:
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))  # and ends the workers on the way out
     arguments = _arguments()
     if arguments.report:
         print(report(read(arguments.report)), end="")
@@ -171,7 +173,8 @@ def _planned(
 ) -> tuple[list[Task], list[Result]]:
     """What is to be tried, modules of few sites first; and what an earlier record holds of it.
 
-    A fault that was left is tried again where the tests have changed; an equivalent one, where its rule has.
+    A fault that was left is tried again where the tests have changed; an equivalent one, where its rule has; one that
+    took too long, in any case.
     """
     harness = _harness_digest(folder)
     earlier = {one.key: one for one in known}
@@ -205,7 +208,7 @@ def _holds(result: Result, site: Site, harness: str) -> bool:
         case "equivalent":
             return result.reason in equivalence.reasons(site)
         case _:
-            return True
+            return trial.TOO_LONG not in result.reason
 
 
 def _harness_digest(folder: Path) -> str:

@@ -1,7 +1,7 @@
 """Every elementwise kernel of the shipped ops compiles for every target, on a machine with no GPU.
 
-`test_products.py` compiles products with their configs, and `opgen vet` everything. All pairs of kernel and target are covered; of each pair's layouts and element types one is taken in turn, so that
-together the pairs cover all of them.
+`test_products.py` compiles products with their configs, and `opgen vet` everything. All pairs of kernel and target are
+covered; of each pair's layouts and element types one is taken in turn, so that together the pairs cover all of them.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ def is_elementwise(name: str) -> bool:
 
 
 @pytest.mark.compile
-@pytest.mark.parametrize("name", filter(is_elementwise, generated.__all__))
+@pytest.mark.parametrize("name", [name for name in generated.__all__ if is_elementwise(name)])
 def test_kernels_compile_for_every_target(name: str) -> None:
     found = launches(name)
     assert found

@@ -64,7 +64,7 @@ def _of_same_results(site: Site) -> str | None:
     if site.function == "reference" and site.operator == "strides swapped":
         return "tensors bind the sizes of dims by name, and no size that is used depends on their order"
     if site.function == "reference" and site.role == "contiguous":
-        return "the value is contiguous, and so is a copy of it either way"
+        return "it decides the strides of what the eager reference returns, and no value"
     if site.function == "mask_of" and ("LAYOUT & 7" in site.before or site.before == "7"):
         return "an unknown class has the mask of the whole tile, which is right for any tensor, only larger"
     if site.role == "other" or (site.before.startswith("mask & inside(") and site.after == "mask"):

@@ -50,7 +50,7 @@ def calls(case: Any, module: Callable[[str], Any]) -> Iterator[tuple[Any, dict[s
         for scalar in scalars:
             given[scalar.name] = numbers[scalar.name]
         for spec in case.tensors:
-            for swept in _sweeps(case.dtype(spec, types), number):
+            for swept in _sweeps(case.dtype(spec, types), number, _WIDE_ROUNDS // len(case.tensors)):
                 if given[spec.name].numel() == _COUNT:
                     yield call, {**given, spec.name: swept.reshape(given[spec.name].shape)}
 
@@ -61,8 +61,8 @@ def _types(case: Any, spec: Any) -> list[torch.dtype] | None:
     return types if all(dtype.is_floating_point and dtype.itemsize > 1 for dtype in types) else None
 
 
-def _sweeps(dtype: torch.dtype, seed: int) -> Iterator[Tensor]:
-    """Every number of a type of 16 bits; of a wider one the same numbers, and random ones."""
+def _sweeps(dtype: torch.dtype, seed: int, rounds: int) -> Iterator[Tensor]:
+    """Every number of a type of 16 bits; of a wider one the same numbers, and random ones, in so many rounds."""
     patterns = torch.arange(_COUNT, dtype=torch.int32).to(torch.int16)
     if dtype.itemsize == 2:
         yield patterns.view(dtype)
@@ -70,6 +70,6 @@ def _sweeps(dtype: torch.dtype, seed: int) -> Iterator[Tensor]:
     for narrow in (torch.float16, torch.bfloat16):
         yield patterns.view(narrow).to(dtype)
     generator = torch.Generator().manual_seed(seed)
-    for _ in range(_WIDE_ROUNDS if dtype == torch.float32 else 1):
+    for _ in range(rounds if dtype == torch.float32 else 1):
         words = torch.randint(-(2**31), 2**31, (_COUNT,), generator=generator)
         yield words.to(torch.int32).view(torch.float32).to(dtype)
