@@ -1,7 +1,7 @@
 """Plants faults in the generated modules, and counts those that the generated tests see.
 
     python tests/planted_faults.py [OP...] [--all] [--jobs N] [--json FILE] [--resume FILE] [--time-limit S]
-    python tests/planted_faults.py --report FILE
+    python tests/planted_faults.py --all --resume FILE --report SENTENCE
 
 Each operator of `tests/planted/operators.py` is applied at every site that it finds in each module, one fault at a
 time, and the op's generated tests run on the result in Triton's interpreter. A fault is caught where an assertion on
@@ -23,6 +23,7 @@ import signal
 import sys
 import tempfile
 import time
+from collections import Counter
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -118,15 +119,16 @@ def attempt(task: Task) -> Result:
 def main() -> int:
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))  # and ends the workers on the way out
     arguments = _arguments()
-    if arguments.report:
-        print(report(read(arguments.report)), end="")
-        return 0
     deadline = time.monotonic() + arguments.time_limit if arguments.time_limit else None
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         modules = _chosen(folder, arguments)
         known = [one for file in arguments.resume if file.exists() for one in read(file)]
         tasks, results = _planned(folder, modules, arguments.sample, known)
+        if arguments.report is not None:
+            untried_by_module = Counter(task.module for task in tasks if task.site is not None)
+            print(report(results, untried_by_module, arguments.report), end="")
+            return 0
         untried = len(tasks)
         for result in run(folder, tasks, arguments.jobs, deadline):
             untried -= 1
@@ -149,7 +151,11 @@ def _arguments() -> argparse.Namespace:
         "--resume", type=Path, nargs="*", default=[], help="earlier records, also the same file"
     )
     parser.add_argument("--time-limit", type=float, metavar="S", help="seconds after which no more is tried")
-    parser.add_argument("--report", type=Path, metavar="FILE", help="prints a record as a page")
+    parser.add_argument(
+        "--report",
+        metavar="SENTENCE",
+        help="tries nothing, but prints what the records of --resume hold as a page, which says where they were made",
+    )
     return parser.parse_args()
 
 

@@ -14,11 +14,13 @@ from tests.planted.operators import Site
 KINDS = ("caught", "not planted", "equivalent", "left")
 _HEAD = """# Planted faults
 
-Written by `python tests/planted_faults.py --report FILE` from the record of `python tests/planted_faults.py --all`,
-which puts each operator's fault at every site of every generated elementwise module, one at a time, and runs the
-module's own generated tests in Triton's interpreter. *Caught*: an assertion on values, strides or sentinels failed.
-*Not applicable*: the fault made an exception, a compile error or a timeout. *Equivalent*: it changes no value, for a
-reason that is stated below. *Left*: the tests did not see it.
+`python tests/planted_faults.py --all` puts each operator's fault at every site of every generated elementwise module,
+and of the device functions of addressing, one at a time, and runs the module's own generated tests in Triton's
+interpreter. *Caught*: an assertion on values, strides or sentinels failed. *Not applicable*: the fault made an
+exception, a compile error or a timeout. *Equivalent*: it changes no value, for a reason that is stated below. *Left*:
+the tests did not see it. The page is printed with `--resume RECORD… --report SENTENCE`; it counts what the records hold
+of the modules as they are now.
+
 """
 _TITLES = "sites | caught | not applicable | equivalent | left |"
 
@@ -109,39 +111,52 @@ def table(results: list[Result]) -> str:
     counts = Counter((one.module, one.operator, one.kind) for one in results)
     for module, operator in sorted({(one.module, one.operator) for one in results}):
         lines.append(_row(f"{module} | {operator}", [counts[module, operator, kind] for kind in KINDS]))
-    lines.append(_row("all | ", [sum(one.kind == kind for one in results) for kind in KINDS]))
+    lines.append(_row("all | ", _by_kind(results)))
     return "\n".join(lines)
 
 
-def _row(title: str, counts: list[int]) -> str:
-    return f"| {title} | {sum(counts)} | " + " | ".join(map(str, counts)) + " |"
+def report(results: list[Result], untried: Mapping[str, int], about: str) -> str:
+    """A page: the counts by module, by operator and by both, what is left, and why faults are equivalent.
 
-
-def report(results: list[Result]) -> str:
-    """A page: the counts by module, by operator and by both, and why faults are equivalent."""
-    modules = sorted({one.module for one in results})
+    `untried` counts the faults of each module that no result is there for; `about` says where the results were made.
+    """
+    modules = sorted({*(one.module for one in results), *untried})
     operators = sorted({one.operator for one in results})
+    left = "".join(f"- `{one}`\n" for one in results if one.kind == "left")
     sections = [
-        _HEAD,
-        _counts("module", {name: [one for one in results if one.module == name] for name in modules}),
+        _HEAD + about + "\n",
+        _modules(modules, results, untried),
+        "## Left\n",
+        left or "Nothing.\n",
         "## By operator\n",
-        _counts("operator", {name: [one for one in results if one.operator == name] for name in operators}),
+        _operators({name: [one for one in results if one.operator == name] for name in operators}),
         "## Why faults are equivalent\n",
         _reasons([one for one in results if one.kind == "equivalent"]),
-        "## What is left\n",
-        "".join(f"- `{one}`\n" for one in results if one.kind == "left") or "Nothing.\n",
         "## By module and operator\n",
         table(results) + "\n",
     ]
     return "\n".join(sections)
 
 
-def _counts(title: str, groups: Mapping[str, list[Result]]) -> str:
-    lines = [f"| {title} | {_TITLES}", "|---|" + "---:|" * 5]
-    for name, members in groups.items():
-        lines.append(_row(name, [sum(one.kind == kind for one in members) for kind in KINDS]))
-    every = [one for members in groups.values() for one in members]
-    lines.append(_row("all", [sum(one.kind == kind for one in every) for kind in KINDS]))
+def _row(title: str, counts: list[int]) -> str:
+    return f"| {title} | {sum(counts)} | " + " | ".join(map(str, counts)) + " |"
+
+
+def _by_kind(results: list[Result]) -> list[int]:
+    return [sum(one.kind == kind for one in results) for kind in KINDS]
+
+
+def _modules(modules: list[str], results: list[Result], untried: Mapping[str, int]) -> str:
+    lines = [f"| module | {_TITLES} not tried |", "|---|" + "---:|" * 6]
+    by_module = {name: [one for one in results if one.module == name] for name in modules}
+    lines += [_row(name, [*_by_kind(own), untried.get(name, 0)]) for name, own in by_module.items()]
+    lines.append(_row("all", [*_by_kind(results), sum(untried.values())]))
+    return "\n".join(lines) + "\n"
+
+
+def _operators(groups: Mapping[str, list[Result]]) -> str:
+    lines = [f"| operator | {_TITLES}", "|---|" + "---:|" * 5]
+    lines += [_row(name, _by_kind(members)) for name, members in groups.items()]
     return "\n".join(lines) + "\n"
 
 

@@ -46,9 +46,11 @@ def test_counts_and_page() -> None:
     *by_operator, total = [[int(cell) for cell in row[2:]] for row in rows]
     assert total == [sum(column) for column in zip(*by_operator, strict=True)]
     assert total[0] == len(FOUND) == sum(total[1:])
-    page = report(results()[1:])
+    page = report(results()[1:], {"g": 7}, "Made somewhere.")
+    assert "Made somewhere." in page
+    assert "| g | 7 | 0 | 0 | 0 | 0 | 7 |" in page
     assert page.count("reason 2") >= 1  # of equivalent ones
     assert "reason 1" not in page
     left = [one for one in results()[1:] if one.kind == "left"]
     assert sum(line.startswith("- `f:2 f: ") for line in page.splitlines()) == len(left)
-    assert "Nothing." in report([one for one in results()[1:] if one.kind != "left"])
+    assert "Nothing." in report([one for one in results()[1:] if one.kind != "left"], {}, "")
