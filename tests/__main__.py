@@ -1,7 +1,7 @@
 """Runs the tests that need no GPU: `python -m tests [--all] [--jobs N] [STAGE]...`.
 
 Of the calls that each generated test makes, one in `ONE_CALL_IN` is made, and hypothesis draws `EXAMPLES`; of the cases
-of tests of rows and products, too, one in so many is run. So it takes minutes; `--all` runs everything.
+of `tests/behaviour/conftest.py`, too, one in so many is run. So it takes minutes; `--all` runs everything.
 
 Triton decides when a kernel is defined whether the interpreter or the compiler gets it, so each needs a
 process of its own. The last line counts the tests of all stages; the exit code is 1 unless each stage ran

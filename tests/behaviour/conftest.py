@@ -17,11 +17,15 @@ if not torch.cuda.is_available():  # before anything imports triton: the decorat
 SAMPLED = (
     "test_divided_dims",
     "test_generated_tests",
+    "test_math_exact",
     "test_oracle_reductions",
     "test_products",
     "test_reference_reductions",
     "test_rows_kinds",
     "test_rows_layouts",
+    "test_rows_special",
+    "test_shipped_ops",
+    "test_shipped_structured_ops",
 )
 
 
