@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from opgen.emit.exprs import Printer, Text
-from opgen.emit.kernel_memory import widened
+from opgen.emit.kernel_memory import nibble, widened
 from opgen.emit.kernel_names import Kernel, LaunchNames, dim_words, scalar_text
 from opgen.ir.nodes import Const, Dim, Gather, Index, Random, Read, Ref, Scalar, Size, Value
 from opgen.plan.model import Access, addressed
@@ -96,7 +96,7 @@ class Leaves:
         printer.lines.append(f"{inside} = {' & '.join(conditions)}")
         load = f"tl.load({' + '.join(places)}, mask={inside}, other=0)"
         if half:
-            load = f"nibble({load}, {half}, {tensor.element.dtype.lowest < 0})"
+            load = nibble(tensor, load, half)
         loaded = load if half else widened(load, tensor.element)
         if value.name is not None:
             return Text(loaded)

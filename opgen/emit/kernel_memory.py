@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from opgen.dtypes import DTYPES, DType
 from opgen.emit.dialects import TRITON
 from opgen.emit.kernel_names import STRIDES, Kernel
@@ -37,29 +39,42 @@ def load_lines(kernel: Kernel, *, dense: bool) -> list[str]:
         local = kernel.values[tensor.name]
         pointer = kernel.old_pointers.get(tensor.name, kernel.pointers[tensor.name])
         load = _load(kernel, tensor, pointer, dense)
-        if tensor.default is None:
-            lines.append(f"{local} = {load}")
-            continue
-        default = TRITON.literal(tensor.default, DTYPES[tensor.element.dtype.compute], False)
-        lines += [
-            f"if {pointer} is None:",
-            f"    {local} = {default.code}",
-            "else:",
-            f"    {local} = {load}",
-        ]
+        lines += loaded_or_default(tensor, local, pointer, load)
     return lines
+
+
+def loaded_or_default(tensor: TensorParam, local: str, pointer: str, load: str) -> tuple[str, ...]:
+    """The lines that give a tensor's element its name; a tensor that is left out has its default."""
+    if tensor.default is None:
+        return (f"{local} = {load}",)
+    default = TRITON.literal(tensor.default, DTYPES[tensor.element.dtype.compute], False)
+    return (f"if {pointer} is None:", f"    {local} = {default.code}", "else:", f"    {local} = {load}")
+
+
+def plain_access(accesses: Iterable[Access], tensor: str) -> Access | None:
+    """How a tensor is addressed by its own dims; None for one without dims."""
+    return next((one for one in accesses if one.tensor == tensor and not one.gathered), None)
 
 
 def _load(kernel: Kernel, tensor: TensorParam, pointer: str, dense: bool) -> str:
     if not tensor.dims:
         return widened(f"tl.load({pointer})", tensor.element)
-    own = [access for access in kernel.plan.accesses if access.tensor == tensor.name and not access.gathered]
-    place = "at" if dense else kernel.offsets[own[0]]
-    mask = "mask" if dense else f"mask_of(row_mask, col_mask, {kernel.stems[own[0]]}_layout)"
-    load = f"tl.load({pointer} + {place}, mask={mask})"
+    own = plain_access(kernel.plan.accesses, tensor.name)
+    assert own is not None
+    place = "at" if dense else kernel.offsets[own]
+    mask = "mask" if dense else f"mask_of(row_mask, col_mask, {kernel.stems[own]}_layout)"
+    return element_of(kernel, tensor, f"tl.load({pointer} + {place}, mask={mask})")
+
+
+def element_of(kernel: Kernel, tensor: TensorParam, load: str) -> str:
+    """What was loaded of a tensor in its compute type: of a packed one, the half of the byte that is meant."""
     if not tensor.element.dtype.is_packed:
         return widened(load, tensor.element)
-    position = kernel.offsets[Access(None, (tensor.dims[-1],))]
+    return nibble(tensor, load, kernel.offsets[Access(None, (tensor.dims[-1],))])
+
+
+def nibble(tensor: TensorParam, load: str, position: str) -> str:
+    """The integer of four bits at a position, out of its byte."""
     return f"nibble({load}, {position}, {tensor.element.dtype.lowest < 0})"
 
 
@@ -76,7 +91,8 @@ def store_lines(kernel: Kernel, stores: tuple[Store, ...], results: list[str], *
     lines = []
     for store, name in zip(stores, results, strict=True):
         pointer = kernel.pointers[store.target]
-        own = next(one for one in kernel.plan.accesses if one.tensor == store.target and not one.gathered)
+        own = plain_access(kernel.plan.accesses, store.target)
+        assert own is not None  # a result's dims are addressed even where it has none
         place = "at" if dense else kernel.offsets[own]
         computed = kernel.part.graph.values[store.value].type.dtype
         value = narrowed(name, pointer, computed, elements[store.target])

@@ -89,7 +89,7 @@ def find_used(
             kernel.values[tensor.name] = kernel.names.fresh(tensor.name)
             kernel.formula[kernel.values[tensor.name]] = kernel.values[tensor.name]
     for access in kernel.plan.accesses:
-        _name_access(kernel, access)
+        name_access(kernel, access, _ENDINGS)
     for variable in types_cast_to(values):
         parameter = f"{type_name(variable)}: tl.constexpr"
         kernel.formula[parameter] = f"{pointer_of_type(kernel, variable)}.dtype.element_ty"
@@ -100,14 +100,14 @@ def find_used(
     )
 
 
-def _name_access(kernel: Kernel, access: Access) -> None:
-    """Names the strides and the offsets of an access; a position is its own offset."""
+def name_access(kernel: Kernel, access: Access, endings: tuple[str, ...]) -> None:
+    """Names the strides, with these endings, and the offsets of an access; a position is its own offset."""
     if access.tensor is None:
         stem = "index_" + "_".join(dim_words(dim) for dim in access.dims)
-        kernel.stems[access] = kernel.offsets[access] = kernel.names.stem(stem, ("", *_ENDINGS))
+        kernel.stems[access] = kernel.offsets[access] = kernel.names.stem(stem, ("", *endings))
         return
     stem = f"{access.tensor}_base" if access.gathered else access.tensor
-    kernel.stems[access] = kernel.names.stem(stem, _ENDINGS)
+    kernel.stems[access] = kernel.names.stem(stem, endings)
     kernel.offsets[access] = f"{kernel.stems[access]}_at"
 
 

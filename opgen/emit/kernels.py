@@ -39,9 +39,8 @@ class Signature:
     given_consts: tuple[str, ...]
 
     def decorator(self, further: int = 0) -> str:
-        """Numbers that vary from call to call, `further` ones among them, are no reason to compile again."""
-        first, count = len(self.pointers), len(self.scalars) + len(self.integers) + further
-        return f"(do_not_specialize=range({first}, {first + count}))" if count else ""
+        """The words of the decorator, for the numbers that vary from call to call, `further` ones among them."""
+        return varying(len(self.pointers), len(self.scalars) + len(self.integers) + further)
 
 
 def kernel_context(
@@ -91,6 +90,11 @@ def kernel_context(
             *signature.given_consts,
         ),
     )
+
+
+def varying(first: int, count: int) -> str:
+    """What the decorator of a kernel says of so many numbers from a place on: they are no reason to compile again."""
+    return f"(do_not_specialize=range({first}, {first + count}))" if count else ""
 
 
 def signature_of(kernel: Kernel, used: Used, launch: LaunchNames) -> Signature:

@@ -5,9 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from opgen.dtypes import DTYPES
-from opgen.emit.dialects import TRITON
-from opgen.emit.kernel_memory import narrowed, widened
+from opgen.emit.kernel_memory import element_of, loaded_or_default, narrowed, plain_access
 from opgen.emit.kernel_names import Kernel, pointer_of_type
 from opgen.emit.product_names import GROUPS, Piece, groups_of, stride_names
 from opgen.emit.variants import is_generic
@@ -59,7 +57,7 @@ def early_tensors(one: Piece, sides: ProductSides) -> frozenset[str]:
     packed = {tensor.name for tensor in one.kernel.op.tensors if tensor.element.dtype.is_packed}
     found = set()
     for name in _read_tensors(one) - packed:
-        access = plain_access(one, name)
+        access = plain_access(one.accesses, name)
         if access is None or not {"m", "n"} <= set(groups_of(sides, access)):
             found.add(name)
     return frozenset(found)
@@ -89,35 +87,17 @@ def load_lines(
     for tensor in kernel.op.tensors:
         if tensor.name not in read or (names is not None and tensor.name not in names):
             continue
-        own = plain_access(one, tensor.name)
+        own = plain_access(one.accesses, tensor.name)
         if steps is not None and (own is not None and at.steps(own)) != steps:
             continue
         load = _load(one, at, tensor, own)
         local = kernel.values[tensor.name]
         pointer = kernel.pointers[tensor.name]
-        if tensor.default is None:
-            yield f"{local} = {load}"
-            continue
-        default = TRITON.literal(tensor.default, DTYPES[tensor.element.dtype.compute], False)
-        yield from (
-            f"if {pointer} is None:",
-            f"    {local} = {default.code}",
-            "else:",
-            f"    {local} = {load}",
-        )
-
-
-def plain_access(one: Piece, tensor: str) -> Access | None:
-    """How a tensor is addressed that is not gathered; None for one without dims."""
-    return next((access for access in one.accesses if access.tensor == tensor and not access.gathered), None)
+        yield from loaded_or_default(tensor, local, pointer, load)
 
 
 def _load(one: Piece, at: Addressing, tensor: TensorParam, access: Access | None) -> str:
-    loaded = raw_load(one.kernel, at, tensor.name, access)
-    if not tensor.element.dtype.is_packed:
-        return widened(loaded, tensor.element)
-    position = one.kernel.offsets[Access(None, (tensor.dims[-1],))]
-    return f"nibble({loaded}, {position}, {tensor.element.dtype.lowest < 0})"
+    return element_of(one.kernel, tensor, raw_load(one.kernel, at, tensor.name, access))
 
 
 def raw_load(
@@ -170,7 +150,8 @@ def store_lines(one: Piece, at: Addressing, results: list[str]) -> Iterator[str]
     elements = {item.name: item.element for item in kernel.op.arrays}
     for store, name in zip(kernel.part.graph.stores, results, strict=True):
         pointer = kernel.pointers[store.target]
-        access = next(own for own in one.accesses if own.tensor == store.target and not own.gathered)
+        access = plain_access(one.accesses, store.target)
+        assert access is not None  # a result's dims are addressed even where it has none
         computed = kernel.part.graph.values[store.value].type.dtype
         value = narrowed(name, pointer, computed, elements[store.target])
         own = groups_of(at.sides, access)

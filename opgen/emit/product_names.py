@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
-from opgen.emit.kernel_names import Kernel, LaunchNames, Used, dim_words, find_used
+from opgen.emit.kernel_names import Kernel, LaunchNames, Used, find_used, name_access
 from opgen.emit.names import KERNEL_NAMES, PRODUCT_NAMES, RESERVED, Names, type_name
-from opgen.ir.nodes import Dim, Gather, Graph, Index, Op, Random, Read, Ref, Store
+from opgen.ir.nodes import Graph, Op, Read, Ref, Store
 from opgen.ir.passes.simplify import remove_dead
-from opgen.plan.model import Access, ProductPlan, ProductSides, addressed
+from opgen.plan.model import Access, ProductPlan, ProductSides, addressed_by
 
 #: The groups of dims, in the order of an access's strides, and the letter by which these are named.
 GROUPS = {"batch": "b", "m": "m", "n": "n", "k": "k"}
@@ -43,13 +43,7 @@ def named_kernel(op: Op, plan: ProductPlan, variant: int, launch: LaunchNames) -
     used = find_used(kernel, part.graph.values, part.graph.stores, launch.old)
     kernel.plan = plan
     for access in plan.accesses:
-        words = "index_" + "_".join(dim_words(dim) for dim in access.dims)
-        stem = (
-            words if access.tensor is None else f"{access.tensor}_base" if access.gathered else access.tensor
-        )
-        endings = ("", *_ENDINGS) if access.tensor is None else _ENDINGS
-        kernel.stems[access] = kernel.names.stem(stem, endings)
-        kernel.offsets[access] = kernel.stems[access] + ("" if access.tensor is None else "_at")
+        name_access(kernel, access, _ENDINGS)
     return kernel, used
 
 
@@ -62,7 +56,8 @@ def piece(kernel: Kernel, ref: Ref | None, sums: dict[Ref, str]) -> Piece:
     )
     stores = graph.stores if ref is None else (Store("operand", ref),)
     own = remove_dead(Graph(values, stores))
-    found = list(_accesses(kernel.op, own))
+    tensors = kernel.tensors
+    found = [access for value in own.values for access in addressed_by(value, tensors)]
     if ref is None:
         dims = {item.name: item.dims for item in kernel.op.arrays}
         found = [*(Access(store.target, dims[store.target]) for store in stores), *found]
@@ -70,31 +65,11 @@ def piece(kernel: Kernel, ref: Ref | None, sums: dict[Ref, str]) -> Piece:
     return Piece(own, replace(kernel, formula={}), ordered)
 
 
-def _accesses(op: Op, graph: Graph) -> Iterable[Access]:
-    tensors = {tensor.name: tensor for tensor in op.tensors}
-    for value in graph.values:
-        match value.node:
-            case Read(param=name) if name in tensors:
-                yield from addressed(tensors[name])
-            case Gather(param=name, coordinates=coordinates):
-                yield from addressed(tensors[name], tuple(dim for dim, _ in coordinates))
-            case Index(dim=dim):
-                yield Access(None, (dim,))
-            case Random(dims=over):
-                yield Access(None, over)
-            case _:
-                pass
-
-
 def groups_of(sides: ProductSides, access: Access) -> tuple[str, ...]:
     """The groups whose dims an access has: for each of them a kernel takes its strides."""
-    roles = {(dim.name, dim.times): group for group in GROUPS for dim in getattr(sides, group)}
-    own = {roles.get(_family(dim)) for dim in access.dims if dim not in access.gathered}
+    roles = {dim.family: group for group in GROUPS for dim in getattr(sides, group)}
+    own = {roles.get(dim.family) for dim in access.dims if dim not in access.gathered}
     return tuple(group for group in GROUPS if group in own)
-
-
-def _family(dim: Dim) -> tuple[str, int]:
-    return dim.name, dim.times
 
 
 def stride_names(stem: str, group: str) -> tuple[str, ...]:
@@ -105,17 +80,3 @@ def mentioned(names: Iterable[str], lines: Iterable[str]) -> tuple[str, ...]:
     """Those of some names that occur in lines of code, in their order."""
     words = set(re.findall(r"[^\W\d]\w*", "\n".join(lines)))
     return tuple(name for name in names if name in words)
-
-
-def grouped(groups: Sequence[Collection[str]], width: int = 90) -> tuple[str, ...]:
-    """Parameters or arguments as lines, each group beginning one of its own."""
-    lines: list[str] = []
-    for group in groups:
-        line = ""
-        for item in group:
-            if line and len(line) + len(item) > width:
-                lines.append(line)
-                line = ""
-            line += f"{' ' if line else ''}{item},"
-        lines += [line] if line else []
-    return tuple(lines)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from opgen.emit.products import plain_operands
-from opgen.emit.tables import access_text, dims_text, each, quoted
+from opgen.emit.tables import access_text, by_targets, dims_text, each, quoted
 from opgen.ir.nodes import Op
 from opgen.plan.model import BEYOND, ProductBand, ProductClass, ProductPlan
 
@@ -35,12 +35,8 @@ def configs(plans: Sequence[tuple[str, ProductPlan]]) -> str:
     """The bands of each class of types by target; targets of equal ones share an entry."""
     rows: dict[str, list[str]] = {}
     for target, plan in plans:
-        rows.setdefault(f"{{{', '.join(map(_class, plan.classes))}}}", []).append(quoted(target))
-    texts = (
-        f"{names[0]}: {table}" if len(names) == 1 else f"**dict.fromkeys(({', '.join(names)}), {table})"
-        for table, names in rows.items()
-    )
-    return f"{{{', '.join(texts)}}}"
+        rows.setdefault(f"{{{', '.join(map(_class, plan.classes))}}}", []).append(target)
+    return by_targets(rows)
 
 
 def _class(one: ProductClass) -> str:

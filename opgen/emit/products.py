@@ -9,8 +9,9 @@ from opgen.emit.contexts import ElementContext, ProductContext, SumContext
 from opgen.emit.dialects import TRITON
 from opgen.emit.exprs import Printer, Text
 from opgen.emit.kernel_leaves import Leaves
+from opgen.emit.kernel_memory import nibble, plain_access
 from opgen.emit.kernel_names import Kernel, LaunchNames, pointer_of_type, result_names, types_cast_to
-from opgen.emit.kernels import Signature, given, signature_of
+from opgen.emit.kernels import Signature, given, grouped, signature_of, varying
 from opgen.emit.names import Names, type_name
 from opgen.emit.product_lines import (
     Addressing,
@@ -27,7 +28,6 @@ from opgen.emit.product_names import (
     GROUPS,
     SIZES,
     Piece,
-    grouped,
     groups_of,
     mentioned,
     named_kernel,
@@ -72,7 +72,7 @@ def product_context(
     write_parameters, write_arguments = _passed(
         kernel, plan, signature, (*sums.values(), *loaded), write_lines
     )
-    write_arguments = (*grouped([loaded]), *write_arguments)
+    write_arguments = (*grouped(loaded), *write_arguments)
     strides = [name for names in _strides(kernel, plan).values() for name in names]
     numbers = (*signature.scalars, *signature.integers, *SIZES, *strides)
     pointers = (*signature.pointers, "partial_ptr")
@@ -87,8 +87,8 @@ def product_context(
         write_parameters=write_parameters,
         write_lines=write_lines,
         write_arguments=write_arguments,
-        decorator=_decorator(len(pointers), len(numbers)),
-        pointers=grouped([pointers]),
+        decorator=varying(len(pointers), len(numbers)),
+        pointers=grouped(pointers),
         parameters=_parameters(kernel, plan, signature),
         early_lines=early_lines,
         tiles=module_names.fresh(f"{stem}_tiles"),
@@ -97,13 +97,13 @@ def product_context(
         finish=module_names.fresh(f"{stem}_finish"),
         has_streams=len(streams) == len(sides),
         stream=module_names.fresh(f"{stem}_stream"),
-        stream_decorator=_decorator(len(pointers) + len(sides) - 1, len(numbers)),
-        stream_operands=grouped([[f"{side.tile}_desc" for side in sides], signature.pointers]),
+        stream_decorator=varying(len(pointers) + len(sides) - 1, len(numbers)),
+        stream_operands=grouped([f"{side.tile}_desc" for side in sides], signature.pointers),
         stream_lines=tuple(_streamed_tile(side) for side in sides),
         can_span=len(streams) == len(sides) == 3 and [side.side for side in sides].count("right") == 2,
         span=module_names.fresh(f"{stem}_span"),
-        span_decorator=_decorator(len(pointers) + 1, len(numbers)),
-        span_operands=grouped([[f"{sides[0].tile}_desc", "right_desc"], signature.pointers]),
+        span_decorator=varying(len(pointers) + 1, len(numbers)),
+        span_operands=grouped([f"{sides[0].tile}_desc", "right_desc"], signature.pointers),
         span_dtype=f"tl.{products[0].sums.triton}",
         span_left=sides[0].tile,
         span_line=_streamed_tile(sides[0]),
@@ -209,12 +209,13 @@ def _plain_tile(kernel: Kernel, at: Addressing, side: _Side) -> Iterator[str]:
     name = side.operand.tensor
     assert name is not None
     tensor = kernel.tensors[name]
-    access = next(one for one in kernel.stems if one.tensor == name and not one.gathered)
+    access = plain_access(kernel.stems, name)
+    assert access is not None  # it carries the dim that is summed over
     loaded = raw_load(kernel, at, name, access, over=("m" if side.side == "left" else "n",))
     if tensor.element.dtype.is_packed:
         position = Access(None, (tensor.dims[-1],))
         yield f"{kernel.offsets[position]} = {at.offset(position)}"
-        loaded = f"nibble({loaded}, {kernel.offsets[position]}, {tensor.element.dtype.lowest < 0})"
+        loaded = nibble(tensor, loaded, kernel.offsets[position])
     yield f"{side.tile} = {operand_text(kernel, loaded, tensor.element, side.operand.element)}"
 
 
@@ -268,15 +269,13 @@ def _strides(kernel: Kernel, plan: ProductPlan) -> dict[str, tuple[str, ...]]:
 def _parameters(kernel: Kernel, plan: ProductPlan, signature: Signature) -> tuple[str, ...]:
     """The parameters of every kernel behind its pointers, up to those that a config gives."""
     return grouped(
-        [
-            signature.scalars,
-            signature.integers,
-            SIZES,
-            *_strides(kernel, plan).values(),
-            [f"{stem}_layout: tl.constexpr" for stem in kernel.stems.values()],
-            signature.consts,
-            [f"{rank}: tl.constexpr" for rank in _RANKS],
-        ]
+        signature.scalars,
+        signature.integers,
+        SIZES,
+        *_strides(kernel, plan).values(),
+        [f"{stem}_layout: tl.constexpr" for stem in kernel.stems.values()],
+        signature.consts,
+        [f"{rank}: tl.constexpr" for rank in _RANKS],
     )
 
 
@@ -294,13 +293,8 @@ def _passed(
     consts = [name.partition(":")[0] for name in signature.consts]
     layouts = [f"{stem}_layout" for stem in kernel.stems.values()]
     compiled = mentioned((*layouts, *consts, *_RANKS), lines)
-    parameters = grouped([values, _PLACE, plain, strides, [f"{name}: tl.constexpr" for name in compiled]])
-    return parameters, grouped([_PLACE, plain, [tuples[name] for name in strides], compiled])
-
-
-def _decorator(first: int, count: int) -> str:
-    """Numbers that vary from call to call are no reason to compile again."""
-    return f"(do_not_specialize=range({first}, {first + count}))"
+    parameters = grouped(values, _PLACE, plain, strides, [f"{name}: tl.constexpr" for name in compiled])
+    return parameters, grouped(_PLACE, plain, [tuples[name] for name in strides], compiled)
 
 
 def _given_operands(op: Op, launch: LaunchNames, sides: Sequence[_Side], wanted: str) -> str:

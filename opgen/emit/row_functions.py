@@ -15,9 +15,9 @@ from opgen.emit.exprs import Printer, Text
 from opgen.emit.kernel_leaves import Leaves
 from opgen.emit.kernel_names import Kernel, pointer_of_type, types_cast_to
 from opgen.emit.names import type_name
-from opgen.ir.nodes import Gather, Graph, Index, Random, Read, Ref, Store, Value
+from opgen.ir.nodes import Graph, Read, Ref, Store, Value
 from opgen.ir.passes.simplify import remove_dead
-from opgen.plan.model import Access, addressed
+from opgen.plan.model import Access, addressed_by
 
 _CUT = "%"  # begins the name under which a slice reads a value that was computed before
 
@@ -61,7 +61,8 @@ class Slicer:
             for value in sliced.values
             if isinstance(value.node, Read) and not value.node.param.startswith(_CUT)
         )
-        accesses = tuple(dict.fromkeys(one for value in sliced.values for one in self._accesses(value)))
+        known = self.kernel.tensors
+        accesses = tuple(dict.fromkeys(one for value in sliced.values for one in addressed_by(value, known)))
         if not printer.lines and returned in parameters:
             return Function(None, parameters[returned], tensors, accesses)
         context = RowFunctionContext(name, tuple(parameters), doc, tuple(printer.lines), returned)
@@ -82,17 +83,3 @@ class Slicer:
         local = self.cuts[int(param[1:])] if param.startswith(_CUT) else self.kernel.values[param]
         self.kernel.formula[local] = local
         return Text(local)
-
-    def _accesses(self, value: Value) -> tuple[Access, ...]:
-        """What a value addresses."""
-        match value.node:
-            case Read(param=name) if not name.startswith(_CUT):
-                return addressed(self.kernel.tensors[name])
-            case Gather(param=name, coordinates=coordinates):
-                return addressed(self.kernel.tensors[name], tuple(dim for dim, _ in coordinates))
-            case Index(dim=dim):
-                return (Access(None, (dim,)),)
-            case Random(dims=dims):
-                return (Access(None, dims),)
-            case _:
-                return ()

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Sequence
 
-from opgen.dtypes import DTYPES
-from opgen.emit.dialects import TRITON
-from opgen.emit.kernel_memory import narrowed, widened
+from opgen.emit.kernel_memory import element_of, loaded_or_default, narrowed, plain_access, widened
 from opgen.emit.kernel_names import Kernel
 from opgen.ir.nodes import Dim, Ref, TensorParam
 from opgen.plan.model import Access
@@ -28,8 +26,8 @@ class RowMemory:
         }
 
     def _part(self, access: Access) -> str:
-        reduced = {(dim.name, dim.times) for dim in self.kernel.part.reduced}
-        moving = [(dim.name, dim.times) for dim in access.dims if dim not in access.gathered]
+        reduced = {dim.family for dim in self.kernel.part.reduced}
+        moving = [dim.family for dim in access.dims if dim not in access.gathered]
         by_column = any(dim in reduced for dim in moving)
         by_row = any(dim not in reduced for dim in moving) or not by_column
         return ("r" if by_row else "") + ("c" if by_column else "")
@@ -51,8 +49,7 @@ class RowMemory:
 
     def own(self, tensor: str) -> Access | None:
         """How a tensor is addressed by its dims; None for a 0-d tensor."""
-        plain = (one for one in self.kernel.plan.accesses if one.tensor == tensor and not one.gathered)
-        return next(plain, None)
+        return plain_access(self.kernel.plan.accesses, tensor)
 
     # --- addresses ------------------------------------------------------------------------------
 
@@ -95,16 +92,7 @@ class RowMemory:
             local = self.kernel.values[tensor.name]
             pointer = self.kernel.old_pointers.get(tensor.name, self.kernel.pointers[tensor.name])
             load = self._load(tensor, pointer, again)
-            if tensor.default is None:
-                lines.append(f"{local} = {load}")
-                continue
-            default = TRITON.literal(tensor.default, DTYPES[tensor.element.dtype.compute], False)
-            lines += [
-                f"if {pointer} is None:",
-                f"    {local} = {default.code}",
-                "else:",
-                f"    {local} = {load}",
-            ]
+            lines += loaded_or_default(tensor, local, pointer, load)
         return lines
 
     def _load(self, tensor: TensorParam, pointer: str, again: Collection[str] | None) -> str:
@@ -115,10 +103,7 @@ class RowMemory:
         if again is not None and self.parts[access] == "rc":
             policy = f', eviction_policy="{"evict_last" if tensor.name in again else "evict_first"}"'
         load = f"tl.load({pointer} + {self.kernel.offsets[access]}, mask={self.mask(access)}{policy})"
-        if not tensor.element.dtype.is_packed:
-            return widened(load, tensor.element)
-        position = self.kernel.offsets[Access(None, (tensor.dims[-1],))]
-        return f"nibble({load}, {position}, {tensor.element.dtype.lowest < 0})"
+        return element_of(self.kernel, tensor, load)
 
     def mask(self, access: Access) -> str:
         """Which offsets of an access are inside the space."""
@@ -143,5 +128,5 @@ class RowMemory:
 
 def covers(dims: Sequence[Dim], reduced: Sequence[Dim]) -> bool:
     """Whether a value of these dims has elements along the reduced ones."""
-    names = {(dim.name, dim.times) for dim in reduced}
-    return any((dim.name, dim.times) in names for dim in dims)
+    families = {dim.family for dim in reduced}
+    return any(dim.family in families for dim in dims)

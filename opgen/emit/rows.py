@@ -9,7 +9,7 @@ from opgen.dtypes import DTYPES, DType
 from opgen.emit.contexts import RowFunctionContext, RowKernelContext, RowPassContext
 from opgen.emit.kernel_leaves import Leaves
 from opgen.emit.kernel_names import Kernel, LaunchNames, find_used
-from opgen.emit.kernels import Signature, grouped, signature_of
+from opgen.emit.kernels import grouped, signature_of, varying
 from opgen.emit.names import KERNEL_NAMES, RESERVED, ROW_NAMES, ROW_SPACE, Names, type_name
 from opgen.emit.row_functions import Function, Slicer
 from opgen.emit.row_memory import RowMemory, covers
@@ -46,7 +46,9 @@ def row_kernel_context(
         parameters=grouped(
             (*own.pointers, *own.scalars), own.integers, ROW_SPACE, *strides, layouts, own.consts
         ),
-        split_decorator=_later(own, len(partials), len(numbers) + 2),
+        split_decorator=varying(
+            len(own.pointers) + len(partials), len(own.scalars) + len(own.integers) + len(numbers) + 2
+        ),
         split_parameters=grouped(
             own.pointers,
             [pointer for pointer, _ in partials],
@@ -96,12 +98,6 @@ def declared_parts(op: Op, plan: RowPlan) -> tuple[str, ...]:
 def _device(op: Op, launch: LaunchNames) -> str:
     given = next(one.name for one in op.params if isinstance(one, TensorParam) and not one.optional)
     return f"{launch.of[given]}.device"
-
-
-def _later(own: Signature, partials: int, further: int) -> str:
-    """The decorator of a kernel that takes pointers to partial results behind the others."""
-    first = len(own.pointers) + partials
-    return f"(do_not_specialize=range({first}, {first + len(own.scalars) + len(own.integers) + further}))"
 
 
 @dataclass

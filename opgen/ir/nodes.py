@@ -39,6 +39,11 @@ class Dim:
         return self.name == "..."
 
     @property
+    def family(self) -> tuple[str, int]:
+        """What a dim and its fractions share: they move along the same dim of the space."""
+        return self.name, self.times
+
+    @property
     def fixed(self) -> int | None:
         """The size of a fixed dim, else None."""
         return int(self.name) if self.name.isdigit() else None

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from opgen.dtypes import DType
-from opgen.ir.nodes import Apply, Gather, Graph, Index, Op, Random, Read
+from opgen.ir.nodes import Apply, Element, Gather, Graph, Op, Read
 from opgen.ir.passes.partition import Part, target_dims
 from opgen.plan.hints import Hints, with_hints
-from opgen.plan.model import Access, ElementwiseConfig, ElementwisePlan, addressed
+from opgen.plan.model import Access, ElementwiseConfig, ElementwisePlan, addressed_by
 from opgen.primitives import PRIMITIVES
 from opgen.targets import Target
 
@@ -25,7 +27,7 @@ def plan_kernel(op: Op, parts: tuple[Part, ...], target: Target, hints: Hints) -
             with_hints(_config(graph, width, bytes_, target), parts[0].space, hints)
             for width, bytes_ in zip(all_widths, moved, strict=True)
         ),
-        operations=_operations(graph),
+        operations=operations(graph),
         bytes=moved,
     )
 
@@ -40,18 +42,7 @@ def accesses(op: Op, parts: tuple[Part, ...]) -> tuple[Access, ...]:
             found[Access(store.target, dims[store.target])] = None
     for part in parts:
         for value in part.graph.values:
-            match value.node:
-                case Read(param=name):
-                    found |= dict.fromkeys(addressed(tensors[name]))
-                case Gather(param=name, coordinates=coordinates):
-                    gathered = tuple(dim for dim, _ in coordinates)
-                    found |= dict.fromkeys(addressed(tensors[name], gathered))
-                case Index(dim=dim):
-                    found[Access(None, (dim,))] = None
-                case Random(dims=over):
-                    found[Access(None, over)] = None
-                case _:
-                    pass
+            found |= dict.fromkeys(addressed_by(value, tensors))
     return tuple(found)
 
 
@@ -63,11 +54,13 @@ def widths(op: Op) -> tuple[int, ...]:
     for choice in choices:
         types = dict(zip(names, choice, strict=True))
         elements = [item.element for item in op.arrays]
-        found.add(max(_bytes(types[one.variable] if one.variable else one.dtype) for one in elements))
+        found.add(max(element_bytes(one, types) for one in elements))
     return tuple(sorted(found))
 
 
-def _bytes(dtype: DType) -> int:
+def element_bytes(element: Element, types: Mapping[str, DType]) -> int:
+    """The bytes of an element, at least one, where type variables stand for `types`."""
+    dtype = types[element.variable] if element.variable else element.dtype
     return max(dtype.bits // 8, 1)
 
 
@@ -80,12 +73,13 @@ def moved_bytes(op: Op, part: Part, width: int) -> int:
         written = item.name in {store.target for store in part.graph.stores}
         if not written and (item.name not in read or set(item.dims) != space):
             continue
-        size = width if item.element.variable else min(_bytes(item.element.dtype), width)
+        size = width if item.element.variable else min(element_bytes(item.element, {}), width)
         total += size * (2 if written and item.name in read else 1)
     return max(total, 1)
 
 
-def _operations(graph: Graph) -> int:
+def operations(graph: Graph) -> int:
+    """The f32 instructions of a graph's elementwise functions, for an element."""
     return sum(
         PRIMITIVES[value.node.primitive].cost for value in graph.values if isinstance(value.node, Apply)
     )

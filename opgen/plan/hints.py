@@ -50,17 +50,17 @@ def check_hints(
     for target in targets:
         asked = hints[target.name]
         if asked.warps is not None and asked.warps not in told:
-            threads = _first(asked.warps) * target.warp_size
+            threads = first_value(asked.warps) * target.warp_size
             if threads > target.max_threads:
                 message = (
-                    f"{_first(asked.warps)} warps are {threads} threads on {target.name}, "
+                    f"{first_value(asked.warps)} warps are {threads} threads on {target.name}, "
                     f"which has {target.max_threads} for a program"
                 )
                 found.error("OPG711", message, asked.warps.span)
                 told.add(asked.warps)
         elements = 1
         for dim, hint in asked.blocks:
-            elements *= 1 if dim in summed else _first(hint)
+            elements *= 1 if dim in summed else first_value(hint)
         if elements > _MOST_ELEMENTS:
             message = f"a tile of {elements} elements is larger than the {_MOST_ELEMENTS} of one block"
             found.error("OPG712", message, asked.blocks[-1][1].span)
@@ -73,19 +73,19 @@ def with_hints(config: ElementwiseConfig, space: tuple[Dim, ...], hints: Hints) 
     outer = 1
     for dim, hint in hints.blocks:
         if space and dim == space[-1]:
-            columns = _first(hint)
+            columns = first_value(hint)
         else:
-            outer *= _first(hint)
+            outer *= first_value(hint)
     if any(not space or dim != space[-1] for dim, _ in hints.blocks):
         rows = outer
     if hints.blocks:
         config = replace(config, tile=(rows, columns), block=rows * columns)
     if hints.warps is not None:
-        warps = _first(hints.warps)
+        warps = first_value(hints.warps)
         config = replace(config, warps=warps, tile_warps=warps, turned_warps=warps)
     return config
 
 
-def _first(hint: HintRequest) -> int:
+def first_value(hint: HintRequest) -> int:
     """The first of the values that a hint allows, which the planner takes."""
     return int(hint.values[0])

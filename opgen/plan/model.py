@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TypeAlias
 
 from opgen.dtypes import DType
-from opgen.ir.nodes import Dim, Element, Ref, TensorParam
+from opgen.ir.nodes import Dim, Element, Gather, Index, Random, Read, Ref, TensorParam, Value
 from opgen.ir.passes.partition import Part, Temporary
 
 
@@ -34,6 +35,21 @@ def addressed(tensor: TensorParam, gathered: tuple[Dim, ...] = ()) -> tuple[Acce
         return (Access(tensor.name, tensor.dims, gathered),)
     halves = Dim(last.name, last.times, last.over * 2)
     return Access(tensor.name, (*tensor.dims[:-1], halves), gathered), Access(None, (last,))
+
+
+def addressed_by(value: Value, tensors: Mapping[str, TensorParam]) -> tuple[Access, ...]:
+    """What a value addresses itself; nothing where it reads what is none of the tensors."""
+    match value.node:
+        case Read(param=name) if name in tensors:
+            return addressed(tensors[name])
+        case Gather(param=name, coordinates=coordinates):
+            return addressed(tensors[name], tuple(dim for dim, _ in coordinates))
+        case Index(dim=dim):
+            return (Access(None, (dim,)),)
+        case Random(dims=over):
+            return (Access(None, over),)
+        case _:
+            return ()
 
 
 @dataclass(frozen=True)

@@ -6,7 +6,7 @@ from opgen.diagnostics import Diagnostics
 from opgen.ir.nodes import Op
 from opgen.ir.passes.partition import Part, Partition, as_part_sees, partition
 from opgen.plan import elementwise, products, rows
-from opgen.plan.hints import Hints, check_hints, hints_for
+from opgen.plan.hints import Hints, check_hints, first_value, hints_for
 from opgen.plan.model import KernelPlan, Plan
 from opgen.targets import Target
 
@@ -40,9 +40,9 @@ def _check_count(op: Op, found: Partition, targets: tuple[Target, ...]) -> None:
     diagnostics = Diagnostics()
     for hint in op.hints:
         asked = not hint.targets or any(target.name in hint.targets for target in targets)
-        if hint.key == "kernels" and asked and count > int(hint.values[0]):
+        if hint.key == "kernels" and asked and count > first_value(hint):
             kinds = ", ".join(f"{part.kind} over [{', '.join(map(str, part.space))}]" for part in found.parts)
-            message = f"`{op.name}` takes {count} kernels, and {hint.values[0]} is asked for: {kinds}"
+            message = f"`{op.name}` takes {count} kernels, and {first_value(hint)} is asked for: {kinds}"
             diagnostics.error("OPG713", message, hint.span)
     diagnostics.raise_if_errors()
 

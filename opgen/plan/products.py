@@ -7,10 +7,10 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 
 from opgen.dtypes import DType
-from opgen.ir.nodes import Apply, Element, Graph, Op, Read, Ref, Value
+from opgen.ir.nodes import Element, Graph, Op, Read, Ref, Value
 from opgen.ir.operands import operands
 from opgen.ir.passes.partition import Part
-from opgen.plan.elementwise import accesses
+from opgen.plan.elementwise import accesses, element_bytes, operations
 from opgen.plan.hints import Hints
 from opgen.plan.model import (
     BEYOND,
@@ -34,7 +34,6 @@ from opgen.plan.product_model import (
     rate,
 )
 from opgen.plan.product_space import GROUPS, configs, with_library
-from opgen.primitives import PRIMITIVES
 from opgen.targets import TARGETS, Target
 
 #: Upper ends of the bands of rows and of columns, each with the size that its config is chosen at; then k.
@@ -69,12 +68,7 @@ def plan_product(op: Op, parts: tuple[Part, ...], target: Target, hints: Hints) 
         one if one.bands else _class(work, target, Narrowed())
         for one, work in zip(classes, works, strict=True)
     )
-    operations = sum(
-        PRIMITIVES[value.node.primitive].cost
-        for value in parts[0].graph.values
-        if isinstance(value.node, Apply)
-    )
-    return ProductPlan(parts, accesses(op, parts), sides, products, conservative, operations)
+    return ProductPlan(parts, accesses(op, parts), sides, products, conservative, operations(parts[0].graph))
 
 
 def class_of(dtype: DType) -> str:
@@ -115,26 +109,21 @@ def _work(op: Op, part: Part, products: tuple[Product, ...], types: dict[str, DT
     stored = [elements[store.target] for store in part.graph.stores]
     return Work(
         name=class_of(dtype),
-        width=_bytes(first, types),
+        width=element_bytes(first, types),
         left_bytes=sum(_operand_bytes(op, part.graph, one, types) for one in lefts.values()),
         right_bytes=sum(_operand_bytes(op, part.graph, one, types) for one in rights.values()),
         sum_bytes=max(product.sums.bits // 8 for product in products),
-        out_bytes=max(_bytes(element, types) for element in stored),
+        out_bytes=max(element_bytes(element, types) for element in stored),
         products=len(products),
         has_prologue=any(one.tensor is None for one in (*lefts.values(), *rights.values())),
     )
 
 
-def _bytes(element: Element, types: dict[str, DType]) -> int:
-    dtype = types[element.variable] if element.variable else element.dtype
-    return max(dtype.bits // 8, 1)
-
-
 def _operand_bytes(op: Op, graph: Graph, operand: Operand, types: dict[str, DType]) -> int:
     """Bytes of shared memory for an element of an operand: as it is loaded, and, where it is computed, multiplied."""
     loaded = dict(_reads(op, graph, operand.ref))
-    own = sum(_bytes(element, types) for element in loaded.values())
-    multiplied = _bytes(operand.element, types)
+    own = sum(element_bytes(element, types) for element in loaded.values())
+    multiplied = element_bytes(operand.element, types)
     plain = operand.tensor is not None and loaded[operand.tensor] == operand.element
     return own if plain else own + multiplied
 

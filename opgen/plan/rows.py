@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
 
-from opgen.ir.nodes import Apply, Dim, Gather, Graph, Op, Read, Reduce, TensorParam
+from opgen.ir.nodes import Dim, Gather, Graph, Op, Read, Reduce, TensorParam
 from opgen.ir.passes.partition import Part
 from opgen.plan import elementwise
-from opgen.plan.hints import Hints
+from opgen.plan.hints import Hints, first_value
 from opgen.plan.model import Access, RowBand, RowConfig, RowPlan
 from opgen.plan.row_passes import resident_levels
-from opgen.primitives import PRIMITIVES
 from opgen.targets import Target
 
 #: Instructions for an element from which work between reductions counts as medium, and as heavy, and for each of the
@@ -58,9 +58,8 @@ def _widths(op: Op, part: Part) -> tuple[int, ...]:
 
 def _operations(graph: Graph) -> int:
     """Instructions for an element: those of the elementwise functions, and a few for each reduction."""
-    functions = [value.node.primitive for value in graph.values if isinstance(value.node, Apply)]
     reductions = sum(isinstance(value.node, Reduce) for value in graph.values)
-    return sum(PRIMITIVES[name].cost for name in functions) + 2 * reductions
+    return elementwise.operations(graph) + 2 * reductions
 
 
 def _config(part: Part, element: int, target: Target) -> RowConfig:
@@ -124,7 +123,7 @@ def _with_hints(config: RowConfig, part: Part, hints: Hints) -> RowConfig:
             across=_blocked(config.across, rows, columns),
         )
     if hints.warps is not None:
-        warps = int(hints.warps.values[0])
+        warps = first_value(hints.warps)
         config = replace(
             config,
             along=tuple(replace(band, warps=warps) for band in config.along),
@@ -135,11 +134,8 @@ def _with_hints(config: RowConfig, part: Part, hints: Hints) -> RowConfig:
 
 def _asked(hints: Hints, dims: tuple[Dim, ...]) -> int:
     """The block that hints ask for over some dims; 0 for none."""
-    sizes = [int(hint.values[0]) for dim, hint in hints.blocks if dim in dims]
-    product = 1
-    for size in sizes:
-        product *= size
-    return product if sizes else 0
+    sizes = [first_value(hint) for dim, hint in hints.blocks if dim in dims]
+    return math.prod(sizes) if sizes else 0
 
 
 def _blocked(band: RowBand, rows: int, columns: int) -> RowBand:
