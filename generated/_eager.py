@@ -6,6 +6,7 @@ Reductions and products are re-exported here, so that `rt.eager` has all of it.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 
 import torch
@@ -103,10 +104,7 @@ def size(bound: Bound, text: str) -> torch.Tensor:
 def position(bound: Bound, dims: Sequence[str]) -> torch.Tensor:
     """The row-major position over `dims` as i64."""
     shape = bound.extents([dim(text) for text in dims])
-    count = 1
-    for size in shape:
-        count *= size
-    return torch.arange(count, device=bound.device).reshape(shape)
+    return torch.arange(math.prod(shape), device=bound.device).reshape(shape)
 
 
 def gather(

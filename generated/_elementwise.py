@@ -20,6 +20,7 @@ from ._layout import (
     needs_wide,
     overlap,
     overlaps_itself,
+    row_major,
 )
 
 _UNIT = 16
@@ -223,15 +224,16 @@ def atoms(walk: Walk, bound: Bound) -> tuple[_Atom, ...]:
             continue
         steps = {one.over}
         for access in walk.accesses:
-            steps |= {other.over for other in access.parsed if _key(other) == _key(one) and other.over > one.over}
+            steps |= {other.over for other in access.parsed if family(other) == family(one) and other.over > one.over}
         extent = bound.sizes[one.name] * one.times
         for step in sorted(steps, reverse=True):
-            pieces.append(_Atom(_key(one), step, extent // step))
+            pieces.append(_Atom(family(one), step, extent // step))
             extent = step
     return tuple(pieces)
 
 
-def _key(one: Dim) -> str:
+def family(one: Dim) -> str:
+    """What a dim and its fractions share: they move along the same dim of the space."""
     return one.name if one.times == 1 else f"{one.name} * {one.times}"
 
 
@@ -249,7 +251,7 @@ def access_strides(
     named = access.parsed[1:] if access.dims and access.dims[0] == "..." else access.parsed
     leading = len(shape) - len(named)
     by_key = {
-        _key(one): (one.over, stride)
+        family(one): (one.over, stride)
         for one, stride in zip(named, strides[leading:])
         if one.text not in access.gathered
     }
@@ -264,14 +266,6 @@ def _stride(
         return strides[place] if place >= 0 and leading[place] != 1 else 0
     over, stride = named.get(atom.key, (1, 0))
     return stride * (atom.step // over)
-
-
-def row_major(shape: Sequence[int]) -> tuple[int, ...]:
-    """The strides, in elements, of a contiguous tensor."""
-    strides = [1] * len(shape)
-    for place in range(len(shape) - 2, -1, -1):
-        strides[place] = strides[place + 1] * max(shape[place + 1], 1)
-    return tuple(strides)
 
 
 def result_strides(

@@ -218,7 +218,7 @@ def standing_in(module: ModuleType, target: Target) -> Iterator[None]:
         },
         "_rows": {"multiprocessors_of": lambda device: target.multiprocessors},
         "_products": {
-            "multiprocessors": lambda device: target.multiprocessors,
+            "multiprocessors_of": lambda device: target.multiprocessors,
             "takes_descriptors": lambda device: target.has_descriptors,
         },
     }

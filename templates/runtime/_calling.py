@@ -22,6 +22,7 @@ from ._launching import (
     remembered,
     runs_kernels,
 )
+from ._layout import last_offset
 from ._registration import call_operator, single
 
 _CPU = torch.device("cpu")
@@ -142,8 +143,7 @@ def _span(value: Any) -> int:
     """Bytes from the first to behind the last element of a tensor; 0 for all else."""
     if not isinstance(value, torch.Tensor) or value.numel() == 0:
         return 0
-    last = sum((size - 1) * stride for size, stride in zip(value.shape, value.stride()))
-    return (last + 1) * value.element_size()
+    return (last_offset(value.shape, value.stride()) + 1) * value.element_size()
 
 
 def _remember(

@@ -5,8 +5,7 @@ Each reduces the dims at the places `axes`, counted from the right, and keeps th
 
 from __future__ import annotations
 
-import functools
-import operator
+import math
 from collections.abc import Callable, Sequence
 
 import torch
@@ -15,7 +14,7 @@ import torch
 def merged(tensor: torch.Tensor, named: int) -> torch.Tensor:
     """A tensor with all leading dims, those before the last `named`, as one; with one element where there are none."""
     leading = tensor.shape[: tensor.dim() - named]
-    return tensor.reshape(functools.reduce(operator.mul, leading, 1), *tensor.shape[len(leading) :])
+    return tensor.reshape(math.prod(leading), *tensor.shape[len(leading) :])
 
 
 def max_over(x: torch.Tensor, axes: Sequence[int]) -> torch.Tensor:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import functools
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
@@ -13,7 +13,8 @@ import triton
 
 from ._binding import Bound, Operator, Tensor, bind
 from ._copies import dense_copies, laid_out, same
-from ._elementwise import Config, Launch, Walk, plan, result_strides, row_major
+from ._elementwise import Config, Launch, Walk, plan, result_strides
+from ._layout import row_major
 from ._repeating import Repeated
 
 #: Whether kernels run in Triton's interpreter, on CPU tensors.
@@ -60,9 +61,7 @@ class Kernel:
 
     def _choose(self, bound: Bound, layouts: Mapping[str, Any]) -> Config:
         """The config for the device, by the bytes of the widest element that moves."""
-        table = for_target(self.configs, bound.device)
-        width = max(tensor.dtype.itemsize for tensor in layouts.values() if tensor is not None)
-        return table[min((known for known in table if known >= width), default=max(table))]
+        return for_widest(for_target(self.configs, bound.device), layouts.values())
 
 
 @dataclass(frozen=True)
@@ -238,6 +237,20 @@ def for_target(configs: Mapping[str, Any], device: torch.device) -> Any:
     """What a table by target has for a device: its own row, else that of the nearest target."""
     target = target_of(device)
     return configs.get(target) or configs[_nearest(target, configs)]
+
+
+def for_widest(table: Mapping[int, Any], tensors: Iterable[Any]) -> Any:
+    """What a table by the bytes of the widest element has for tensors, some of which may be left out."""
+    width = max((tensor.dtype.itemsize for tensor in tensors if tensor is not None), default=1)
+    return table[min((known for known in table if known >= width), default=max(table))]
+
+
+@functools.cache
+def multiprocessors_of(device: torch.device) -> int:
+    """The multiprocessors of a GPU; of one that is not there, those of an H200."""
+    if device.type != "cuda" or not torch.cuda.is_available():
+        return 132
+    return torch.cuda.get_device_properties(device).multi_processor_count
 
 
 def _nearest(target: str, configs: Mapping[str, Any]) -> str:

@@ -25,7 +25,7 @@ GENERAL, UNIT_COLUMNS, UNIT_ROWS, ZERO_COLUMNS, ZERO_ROWS = range(5)
 _NHWC = (1, 3, 2, 0)
 """Dims of a channels-last tensor, fastest first."""
 
-_LARGEST_INT32 = 2**31 - 1
+LARGEST_INT32 = 2**31 - 1
 
 _ALIGNMENT = 16
 """Elements; the divisibility that Triton's compiler looks for in an integer argument."""
@@ -49,7 +49,7 @@ def elementwise_strides(shape: Sequence[int], operands: Sequence[Operand]) -> In
     if all(tuple(sizes) == shape for sizes, _ in operands):
         same_shape = [tuple(strides) for _, strides in operands]
         if all(_is_contiguous(shape, strides) for strides in same_shape):
-            return _contiguous_strides(shape)
+            return row_major(shape)
         if len(shape) == 4 and all(_is_dense_in(_NHWC, shape, strides) for strides in same_shape):
             return _strides_in_order(shape, _NHWC)
         first = same_shape[0]
@@ -57,7 +57,7 @@ def elementwise_strides(shape: Sequence[int], operands: Sequence[Operand]) -> In
             return first
     order = _fastest_first(shape, [_stretched(shape, *operand) for operand in operands])
     if order == list(range(len(shape)))[::-1]:
-        return _contiguous_strides(shape)
+        return row_major(shape)
     return _strides_in_order(shape, order)
 
 
@@ -105,8 +105,8 @@ def needs_wide(sizes: Sequence[int], strides: Sequence[Sequence[int]], block: in
     if count == 0:
         return False
     last_index = -(-count // block) * block - 1
-    last_offsets = (_last_offset(sizes, operand) for operand in strides)
-    return max(count, last_index, *last_offsets) > _LARGEST_INT32
+    last_offsets = (last_offset(sizes, operand) for operand in strides)
+    return max(count, last_index, *last_offsets) > LARGEST_INT32
 
 
 def choose_tile_dims(
@@ -176,8 +176,8 @@ def overlap(a: torch.Tensor, b: torch.Tensor) -> Overlap:
     if distance == 0 and a.dtype == b.dtype and a.shape == b.shape:
         if all(size == 1 or s == t for size, s, t in zip(a.shape, a.stride(), b.stride())):
             return "identical"
-    a_last = _last_offset(a.shape, a.stride()) * a_width
-    b_last = _last_offset(b.shape, b.stride()) * b_width
+    a_last = last_offset(a.shape, a.stride()) * a_width
+    b_last = last_offset(b.shape, b.stride()) * b_width
     if distance >= a_last + a_width or distance + b_last + b_width <= 0:
         return "disjoint"
     # A byte of `a` is one of `b`: sum(i * s) + byte == distance + sum(j * t) + other_byte. Counting
@@ -247,8 +247,8 @@ def _stretched(shape: Ints, sizes: Sequence[int], strides: Sequence[int]) -> Int
     return (0,) * lacking + tuple(own)
 
 
-def _contiguous_strides(shape: Ints) -> Ints:
-    """Row-major strides; as in PyTorch, a size of 0 counts as 1."""
+def row_major(shape: Sequence[int]) -> Ints:
+    """The strides, in elements, of a contiguous tensor; as in PyTorch, a size of 0 counts as 1."""
     return _strides_in_order([max(size, 1) for size in shape], range(len(shape))[::-1])
 
 
@@ -282,7 +282,7 @@ def _is_dense(shape: Ints, strides: Ints) -> bool:
     return True
 
 
-def _last_offset(sizes: Sequence[int], strides: Sequence[int]) -> int:
+def last_offset(sizes: Sequence[int], strides: Sequence[int]) -> int:
     """Offset of the last element from the first, in elements, of a tensor that is not empty."""
     return sum((size - 1) * stride for size, stride in zip(sizes, strides))
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from math import prod
 from typing import Any
@@ -13,10 +13,10 @@ import torch
 from triton.testing import do_bench
 from triton.tools.tensor_descriptor import TensorDescriptor
 
-from ._binding import DTYPES, Bound, Dim
-from ._elementwise import Access, Walk, access_strides, atoms
-from ._launching import as_it_is, for_target
-from ._layout import collapse
+from ._binding import DTYPES, Bound
+from ._elementwise import Access, Walk, access_strides, atoms, family
+from ._launching import as_it_is, for_target, multiprocessors_of
+from ._layout import LARGEST_INT32, collapse, last_offset
 
 GROUP_DIMS = 3
 """Most dims of one group after collapsing; beyond, the caller copies operands."""
@@ -24,7 +24,6 @@ GROUP_DIMS = 3
 BEYOND = 2**62
 """The end of a band that no size passes."""
 
-_LARGEST_INT32 = 2**31 - 1
 #: Bytes between two tensors of one descriptor, and those that a block of it may have along a dim.
 _FARTHEST = 2**40
 _UNIT = 16
@@ -109,18 +108,13 @@ class ProductWalk:
         walk = Walk(space, self.accesses)
         names = [group for group in _GROUPS for _ in getattr(self, group)]
         object.__setattr__(self, "walk", walk)
-        roles = {_family(one): group for one, group in zip(walk.parsed, names)}
+        roles = {family(one): group for one, group in zip(walk.parsed, names)}
         object.__setattr__(self, "roles", roles)
 
     def groups(self, access: Access) -> tuple[str, ...]:
         """The groups whose dims an access has, in their order: for each of them kernels take three strides."""
-        own = {self.roles.get(_family(one)) for one in access.parsed if one.text not in access.gathered}
+        own = {self.roles.get(family(one)) for one in access.parsed if one.text not in access.gathered}
         return tuple(group for group in _GROUPS if group in own)
-
-
-def _family(one: Dim) -> str:
-    """What a dim and its fractions share, as the pieces of a walk's space name it."""
-    return one.name if one.times == 1 else f"{one.name} * {one.times}"
 
 
 @dataclass(frozen=True)
@@ -421,7 +415,7 @@ def _with_streams(
         streams.append(stream)
     if not streams or figures.shape[3] == 0:
         return figures
-    programs = multiprocessors(bound.device)
+    programs = multiprocessors_of(bound.device)
     constants = dict(figures.constants)
     for unused in ("EVEN", "SPLIT"):
         del constants[unused]
@@ -452,9 +446,9 @@ def _stream(
     width = tensor.dtype.itemsize
     if sizes[0] == 1:
         shape, strides, block = shape[1:], strides[1:], block[1:]
-    if strides[-1] != 1 or block[-1] * width < 16 or max(block) > 256 or max(shape) + max(block) > _LARGEST_INT32:
+    if strides[-1] != 1 or block[-1] * width < 16 or max(block) > 256 or max(shape) + max(block) > LARGEST_INT32:
         return None
-    if any(stride * width % 16 or stride <= 0 or stride * width >= 2**40 for stride in strides[:-1]):
+    if any(stride * width % 16 or stride <= 0 or stride * width >= _FARTHEST for stride in strides[:-1]):
         return None
     return Stream(shape, strides, block, turned)
 
@@ -473,14 +467,6 @@ def _matrices(kernel: ProductKernel, groups: Mapping[str, _Group]) -> tuple[tupl
             tuple((sizes, tuple(group.strides[names.index(one)][0] for group in taken)) for one in tensors)
         )
     return tuple(sides)
-
-
-@functools.cache
-def multiprocessors(device: torch.device) -> int:
-    """The programs of a persistent grid: one for each multiprocessor of a GPU."""
-    if device.type != "cuda" or not torch.cuda.is_available():
-        return 132
-    return torch.cuda.get_device_properties(device).multi_processor_count
 
 
 def _unit(group: _Group) -> int:
@@ -506,11 +492,7 @@ def _needs_wide(groups: Mapping[str, _Group], tile: tuple[int, int, int]) -> boo
     ends = [groups[name].size + block for name, block in zip(("m", "n", "k"), tile)]
     count = len(groups["m"].strides)
     last = (
-        sum(
-            (size - 1) * stride
-            for group in groups.values()
-            for size, stride in zip(group.sizes, group.strides[place])
-        )
+        sum(last_offset(group.sizes, group.strides[place]) for group in groups.values())
         for place in range(count)
     )
-    return max(*ends, *last) > _LARGEST_INT32
+    return max(*ends, *last) > LARGEST_INT32

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from math import prod
@@ -12,14 +11,13 @@ import torch
 
 from ._binding import Bound
 from ._elementwise import Access, Walk, access_strides, atoms
-from ._launching import NeedsReference, for_target
-from ._layout import collapse
+from ._launching import NeedsReference, for_target, for_widest, multiprocessors_of
+from ._layout import LARGEST_INT32, collapse, last_offset
 
 Strides = tuple[tuple[int, ...], ...]  # of each access
 Strategy = Literal["resident", "looped", "split"]
 
 _ROW_DIMS, _COLUMN_DIMS = 4, 3
-_LARGEST_INT32 = 2**31 - 1
 #: Most pieces that a row is cut into, and most columns of a tile of a piece.
 MAX_SPLITS, SPLIT_BLOCK = 256, 4096
 
@@ -154,17 +152,7 @@ class RowKernel:
         """The configs for the device, by the bytes of the widest element of whole rows."""
         table = for_target(self.configs, bound.device)
         names = {access.tensor for access, part in zip(self.walk.accesses, self.parts) if part.startswith("rc")}
-        tensors = [layouts[name] for name in names if name is not None] or list(layouts.values())
-        width = max((tensor.dtype.itemsize for tensor in tensors if tensor is not None), default=1)
-        return table[min((known for known in table if known >= width), default=max(table))]
-
-
-@functools.cache
-def multiprocessors_of(device: torch.device) -> int:
-    """The multiprocessors of a GPU; of one that is not there, those of an H200."""
-    if device.type != "cuda" or not torch.cuda.is_available():
-        return 132
-    return torch.cuda.get_device_properties(device).multi_processor_count
+        return for_widest(table, [layouts[name] for name in names if name is not None] or layouts.values())
 
 
 def choose_tile(table: RowConfigs, n_rows: int, n_cols: int, across: bool, multiprocessors: int) -> RowTile:
@@ -294,10 +282,10 @@ def _needs_wide(
 ) -> bool:
     """Whether 32 bits are too few for an offset, in elements, or for a count."""
     last = (
-        sum((size - 1) * stride for size, stride in zip((*rows[0], *columns[0]), (*by_row, *by_column)))
+        last_offset((*rows[0], *columns[0]), (*by_row, *by_column))
         for by_row, by_column in zip(rows[1], columns[1])
     )
-    return max(*counts, *last) > _LARGEST_INT32
+    return max(*counts, *last) > LARGEST_INT32
 
 
 def _group(
