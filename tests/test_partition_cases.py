@@ -6,7 +6,8 @@ from pathlib import Path
 import pytest
 
 from opgen.ir.lower import lower
-from opgen.ir.passes.partition import Part, Partition, partition
+from opgen.ir.passes.partition import partition
+from opgen.ir.passes.parts import Part, Partition
 from opgen.ir.pretty import format_graph
 from opgen.source import Source
 from opgen.syntax.parse import parse

@@ -34,7 +34,8 @@ from opgen.ir.nodes import (
     Size,
 )
 from opgen.ir.operands import operands
-from opgen.ir.passes.partition import Part, partition
+from opgen.ir.passes.partition import partition
+from opgen.ir.passes.parts import Part
 from opgen.primitives import PRIMITIVES
 
 _REDUCED_COST = 2  # instructions for an element that a reduction takes in

@@ -8,7 +8,7 @@ from typing import Any
 
 from opgen.device.launches import Chosen
 from opgen.ir.nodes import Op
-from opgen.ir.passes.partition import as_part_sees
+from opgen.ir.passes.parts import as_part_sees
 from opgen.plan import products
 from opgen.plan.model import Plan, ProductConfig, ProductPlan
 from opgen.plan.product_budget import Work, shared_bytes

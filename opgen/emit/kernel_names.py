@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from opgen.emit.names import KERNEL_NAMES, RESERVED, Names, type_name
 from opgen.emit.variants import is_generic
 from opgen.ir.nodes import Cast, Const, Dim, Gather, Op, Read, Scalar, ScalarParam, Store, TensorParam, Value
-from opgen.ir.passes.partition import Part
+from opgen.ir.passes.parts import Part
 from opgen.plan.model import Access, KernelPlan
 
 STRIDES = 7

@@ -21,7 +21,7 @@ from opgen.emit.reference import is_variant, reference_lines
 from opgen.emit.tables import declaration, each, quoted, read_across, tensor_text
 from opgen.emit.variants import specialised
 from opgen.ir.nodes import Op, Param, ScalarParam, TensorParam
-from opgen.ir.passes.partition import as_part_sees
+from opgen.ir.passes.parts import as_part_sees
 from opgen.plan.model import Plan
 
 _OPTIONAL_TENSOR = "torch.Tensor | None"

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from opgen.ir import dims as dim_rules
 from opgen.ir.nodes import Dim, Graph, Op, Reduce, Ref
 from opgen.ir.operands import operands
-from opgen.ir.passes.partition import target_dims
+from opgen.ir.passes.parts import target_dims
 
 _NEED_AN_ELEMENT = frozenset({"min", "max", "argmin", "argmax"})
 

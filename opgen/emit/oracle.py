@@ -37,7 +37,7 @@ from opgen.ir.nodes import (
     Value,
     Variant,
 )
-from opgen.ir.passes.partition import target_dims
+from opgen.ir.passes.parts import target_dims
 from opgen.primitives import PRIMITIVES, REDUCTIONS
 
 _LEAVES = "align cast contract exact exact_nibbles filled index rand scalar spread take".split() + [

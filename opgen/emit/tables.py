@@ -21,7 +21,8 @@ from opgen.ir.nodes import (
     Result,
     TensorParam,
 )
-from opgen.ir.passes.partition import Temporary, heavy_results, target_dims
+from opgen.ir.passes.partition import heavy_results
+from opgen.ir.passes.parts import Temporary, target_dims
 from opgen.plan.model import Access, ElementwisePlan, Plan
 
 

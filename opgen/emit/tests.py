@@ -31,7 +31,7 @@ from opgen.ir.nodes import (
     Store,
     TensorParam,
 )
-from opgen.ir.passes.partition import target_dims
+from opgen.ir.passes.parts import target_dims
 
 
 def test_context(op: Op, module: ModuleContext) -> TestContext:

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 from opgen.dtypes import DType
 from opgen.ir.nodes import Apply, Element, Gather, Graph, Op, Read
-from opgen.ir.passes.partition import Part, target_dims
+from opgen.ir.passes.parts import Part, target_dims
 from opgen.plan.hints import Hints, with_hints
 from opgen.plan.model import Access, ElementwiseConfig, ElementwisePlan, addressed_by
 from opgen.primitives import PRIMITIVES

@@ -8,7 +8,7 @@ from typing import TypeAlias
 
 from opgen.dtypes import DType
 from opgen.ir.nodes import Dim, Element, Gather, Index, Random, Read, Ref, TensorParam, Value
-from opgen.ir.passes.partition import Part, Temporary
+from opgen.ir.passes.parts import Part, Temporary
 
 
 @dataclass(frozen=True)

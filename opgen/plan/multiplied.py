@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from opgen.dtypes import BF16, F16, F32, I8, DType
 from opgen.ir.nodes import Cast, Contract, Convert, Element, Gather, Graph, Op, Read, Ref
-from opgen.ir.passes.partition import Part
+from opgen.ir.passes.parts import Part
 from opgen.plan.model import Operand, Product, ProductSides
 
 #: Types that each type holds exactly.

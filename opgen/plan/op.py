@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from opgen.diagnostics import Diagnostics
 from opgen.ir.nodes import Op
-from opgen.ir.passes.partition import Part, Partition, as_part_sees, partition
+from opgen.ir.passes.partition import partition
+from opgen.ir.passes.parts import Part, Partition, as_part_sees
 from opgen.plan import elementwise, products, rows
 from opgen.plan.hints import Hints, check_hints, first_value, hints_for
 from opgen.plan.model import KernelPlan, Plan

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from opgen.ir.nodes import Read
-from opgen.ir.passes.partition import Temporary
+from opgen.ir.passes.parts import Temporary
 from opgen.plan.model import Access, ElementwisePlan, KernelPlan, Plan, ProductPlan, RowBand, RowPlan
 from opgen.plan.product_pretty import product_lines, sides_text
 from opgen.plan.row_passes import Levels, looped_passes, resident_levels

@@ -9,7 +9,7 @@ from dataclasses import replace
 from opgen.dtypes import DType
 from opgen.ir.nodes import Element, Graph, Op, Read, Ref, Value
 from opgen.ir.operands import operands
-from opgen.ir.passes.partition import Part
+from opgen.ir.passes.parts import Part
 from opgen.plan.elementwise import accesses, element_bytes, operations
 from opgen.plan.hints import Hints
 from opgen.plan.model import (

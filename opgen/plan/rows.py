@@ -6,7 +6,7 @@ import math
 from dataclasses import replace
 
 from opgen.ir.nodes import Dim, Gather, Graph, Op, Read, Reduce, TensorParam
-from opgen.ir.passes.partition import Part
+from opgen.ir.passes.parts import Part
 from opgen.plan import elementwise
 from opgen.plan.hints import Hints, first_value
 from opgen.plan.model import Access, RowBand, RowConfig, RowPlan
