@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from opgen.ir import dims as dim_rules
 from opgen.ir.nodes import Dim, Graph, Op, Reduce, Ref
-from opgen.ir.operands import operands
+from opgen.ir.operands import reached
 from opgen.ir.passes.parts import target_dims
 
 _NEED_AN_ELEMENT = frozenset({"min", "max", "argmin", "argmax"})
@@ -39,10 +39,5 @@ def needed_reductions(op: Op) -> tuple[NeededReduction, ...]:
 
 def _reductions(graph: Graph, ref: Ref) -> list[Reduce]:
     """The reductions that need an element below a value, in the order of the graph."""
-    needed, waiting = {ref}, [ref]
-    while waiting:
-        further = {*operands(graph.values[waiting.pop()].node)} - needed
-        needed |= further
-        waiting += further
-    nodes = (graph.values[one].node for one in sorted(needed))
+    nodes = (graph.values[one].node for one in sorted(reached(graph, [ref])))
     return [node for node in nodes if isinstance(node, Reduce) and node.kind in _NEED_AN_ELEMENT]

@@ -294,4 +294,4 @@ def product_precision(op: Op) -> str:
 
 def _divides(coarse: Dim, dim: Dim) -> bool:
     """Whether elements of a dim cover elements of another: both are parts of one named dim."""
-    return (coarse.name, coarse.times) == (dim.name, dim.times)
+    return coarse.family == dim.family

@@ -8,7 +8,8 @@ from opgen.emit.exprs import Printer, Text
 from opgen.emit.layouts import Layout, is_aligned, is_structural, layouts, moved_when_read
 from opgen.emit.names import REFERENCE_NAMES, RESERVED, Names, type_name
 from opgen.emit.nonempty import needed_reductions
-from opgen.emit.reference_heavy import contract_text, dims_text, reduce_text
+from opgen.emit.reference_heavy import contract_text, reduce_text
+from opgen.emit.tables import dims_text
 from opgen.emit.variants import is_loaded_as_computed, specialised
 from opgen.ir.nodes import (
     ELLIPSIS,

@@ -4,15 +4,11 @@ from __future__ import annotations
 
 from opgen.emit.exprs import ATOM, Text
 from opgen.emit.layouts import Layout, named
+from opgen.emit.tables import dims_text
 from opgen.ir.nodes import ELLIPSIS, Contract, Dim, Reduce
 
 #: Reductions that tensors have as methods, right for any dims and sizes.
 _METHODS = frozenset({"sum", "mean", "any", "all", "logsumexp"})
-
-
-def dims_text(layout: Layout) -> str:
-    """A layout as a tuple in code, with None for the places of one element."""
-    return "(" + "".join("None, " if slot is None else f'"{slot}", ' for slot in layout) + ")"
 
 
 def reduce_text(node: Reduce, arg: Text, layout: Layout) -> Text:

@@ -14,7 +14,7 @@ from opgen.emit.row_functions import Function, Slicer
 from opgen.emit.row_memory import RowMemory, covers
 from opgen.emit.row_reductions import SPELLINGS, begin_text
 from opgen.ir.nodes import Gather, Reduce, Ref, Store
-from opgen.ir.operands import operands
+from opgen.ir.operands import operands, reached
 from opgen.plan.model import Access
 from opgen.plan.row_passes import Levels, Reduction, looped_passes, resident_levels
 
@@ -137,9 +137,7 @@ class RowWords:
         """The gathers of one value for each row that whole rows need: they are loaded apart."""
         needed: set[Ref] = {one.arg for level in self.resident for one in level}
         needed |= {store.value for store in self.whole}
-        for ref in reversed(range(len(self.graph.values))):
-            if ref in needed:
-                needed |= set(operands(self.graph.values[ref].node))
+        needed = reached(self.graph, needed)
         reduced = self.kernel.part.reduced
         return [
             ref
@@ -277,11 +275,7 @@ class RowWords:
     def _positions(self, levels: Levels) -> list[Access]:
         """The positions that reductions count."""
         nodes = [self.graph.values[one.ref].node for level in levels for one in level]
-        return [
-            Access(None, node.dims)
-            for node in nodes
-            if isinstance(node, Reduce) and node.kind in ("argmax", "argmin")
-        ]
+        return [Access(None, node.dims) for node in nodes if isinstance(node, Reduce) and node.gives_position]
 
     def _tile_lines(
         self,

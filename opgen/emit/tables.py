@@ -99,9 +99,9 @@ def each(texts: Iterable[str]) -> str:
     return "".join(f"{text}, " for text in texts)
 
 
-def dims_text(dims: tuple[Dim, ...]) -> str:
-    """Dims as the runtime's declarations write them."""
-    return f"({each(quoted(str(dim)) for dim in dims)})"
+def dims_text(dims: tuple[Dim | None, ...]) -> str:
+    """Dims as the runtime's declarations write them; None stands for a place of one element."""
+    return f"({each('None' if dim is None else quoted(str(dim)) for dim in dims)})"
 
 
 def read_across(op: Op, plan: Plan) -> frozenset[str]:

@@ -197,6 +197,11 @@ class Reduce:
     arg: Ref
     dims: tuple[Dim, ...]
 
+    @property
+    def gives_position(self) -> bool:
+        """Whether it gives a position, which the order of its dims decides, rather than an element."""
+        return self.kind in ("argmax", "argmin")
+
 
 @dataclass(frozen=True)
 class Contract:

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 
-from opgen.ir.nodes import Apply, Cast, Contract, Convert, Gather, Node, Random, Reduce, Ref
+from opgen.ir.nodes import Apply, Cast, Contract, Convert, Gather, Graph, Node, Random, Reduce, Ref
 
 
 def operands(node: Node) -> tuple[Ref, ...]:
@@ -19,6 +19,17 @@ def operands(node: Node) -> tuple[Ref, ...]:
     if isinstance(node, Gather):
         return tuple(ref for _, ref in node.coordinates)
     return (node.seed,) if isinstance(node, Random) else ()
+
+
+def reached(graph: Graph, refs: Iterable[Ref]) -> set[Ref]:
+    """Some values and all that they are made of."""
+    found = set(refs)
+    waiting = list(found)
+    while waiting:
+        further = {*operands(graph.values[waiting.pop()].node)} - found
+        found |= further
+        waiting += further
+    return found
 
 
 def renumbered(node: Node, new: Mapping[Ref, Ref] | Sequence[Ref]) -> Node:

@@ -173,7 +173,7 @@ def _check_reduce(value: Value, node: Reduce, arg: Value) -> None:
     _require(all(dim in arg.type.dims for dim in node.dims), "the operand does not carry the dims")
     rest = tuple(dim for dim in arg.type.dims if dim not in node.dims)
     _require(value.type.dims == rest, "the reduced dims are not gone")
-    wanted = I64 if node.kind in ("argmax", "argmin") else arg.type.dtype
+    wanted = I64 if node.gives_position else arg.type.dtype
     _require(value.type.dtype is wanted, "a wrong type")
 
 

@@ -7,8 +7,8 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 
 from opgen.dtypes import DType
-from opgen.ir.nodes import Element, Graph, Op, Read, Ref, Value
-from opgen.ir.operands import operands
+from opgen.ir.nodes import Element, Graph, Op, Read, Ref
+from opgen.ir.operands import reached
 from opgen.ir.passes.parts import Part
 from opgen.plan.elementwise import accesses, element_bytes, operations
 from opgen.plan.hints import Hints
@@ -129,16 +129,11 @@ def _operand_bytes(op: Op, graph: Graph, operand: Operand, types: dict[str, DTyp
 
 
 def _reads(op: Op, graph: Graph, ref: Ref) -> Iterator[tuple[str, Element]]:
-    """The tensors of at least two dims that a value is made of."""
+    """The tensors, other than 0-d ones, that a value is made of."""
     dims = {item.name: item.dims for item in op.arrays}
-    waiting, seen = [ref], {ref}
-    while waiting:
-        value: Value = graph.values[waiting.pop()]
-        if isinstance(value.node, Read) and len(dims[value.node.param]) >= 1:
+    for value in (graph.values[one] for one in sorted(reached(graph, [ref]))):
+        if isinstance(value.node, Read) and dims[value.node.param]:
             yield value.node.param, value.type.element
-        fresh = set(operands(value.node)) - seen
-        waiting += fresh
-        seen |= fresh
 
 
 def _class(work: Work, target: Target, asked: Narrowed) -> ProductClass:

@@ -40,7 +40,7 @@ def _accesses(op: Op, parts: tuple[Part, ...]) -> tuple[Access, ...]:
     found = dict.fromkeys(elementwise.accesses(op, parts))
     for part in parts:
         for value in part.graph.values:
-            if isinstance(value.node, Reduce) and value.node.kind in ("argmax", "argmin"):
+            if isinstance(value.node, Reduce) and value.node.gives_position:
                 found[Access(None, value.node.dims)] = None
     return tuple(found)
 

@@ -291,7 +291,7 @@ def _group_for(graph: Graph, ref: Ref) -> _Group:
 def _counts_positions(graph: Graph, ref: Ref) -> bool:
     """Whether a reduction gives a position, which the order of its dims decides."""
     node = graph.values[ref].node
-    return isinstance(node, Reduce) and node.kind in ("argmax", "argmin")
+    return isinstance(node, Reduce) and node.gives_position
 
 
 def _stored(parts: Sequence[Part]) -> list[str]:

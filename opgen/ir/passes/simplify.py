@@ -15,7 +15,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from opgen.ir.nodes import Cast, Convert, Graph, Node, Read, Ref, Store, Value
-from opgen.ir.operands import operands, renumbered
+from opgen.ir.operands import reached, renumbered
 
 
 def simplify(graph: Graph, optional: frozenset[str] = frozenset()) -> Graph:
@@ -29,11 +29,7 @@ def simplify(graph: Graph, optional: frozenset[str] = frozenset()) -> Graph:
 
 def remove_dead(graph: Graph) -> Graph:
     """The graph without the values that no store depends on, in the same order."""
-    alive = {store.value for store in graph.stores}
-    for position in reversed(range(len(graph.values))):
-        if position in alive:
-            alive.update(operands(graph.values[position].node))
-    kept = [position for position in range(len(graph.values)) if position in alive]
+    kept = sorted(reached(graph, (store.value for store in graph.stores)))
     new = {position: place for place, position in enumerate(kept)}
     values = tuple(
         replace(graph.values[position], node=renumbered(graph.values[position].node, new))
