@@ -2,7 +2,7 @@
 """Watches the memory that kernels touch in Triton's interpreter.
 
 An access outside the tensors that a kernel was launched with is left out and reported: on a GPU it
-would be an illegal access, or go unnoticed. `first_program` runs a part of a grid that is too long
+would be an illegal access, or go unnoticed. `last_programs` runs a part of a grid that is too long
 to run as a whole.
 """
 
@@ -36,33 +36,37 @@ class Watch:
         return mask & allowed
 
 
-_watches: list[Watch] = []
-_lasts: list[int] = []
-_first_program: list[int] = [0]
+@dataclass
+class _State:
+    """What the patched interpreter looks at; the generated packages of a process share one."""
+
+    watches: list[Watch] = field(default_factory=list)
+    lasts: list[int] = field(default_factory=list)
+    first_program: int = 0
 
 
 @contextlib.contextmanager
 def watched() -> Iterator[Watch]:
     """Watches the kernels that run inside."""
-    _install()
-    _watches.append(Watch())
+    watches = _installed().watches
+    watches.append(Watch())
     try:
         with np.errstate(all="ignore"):
-            yield _watches[-1]
+            yield watches[-1]
     finally:
-        _watches.pop()
+        watches.pop()
 
 
 @contextlib.contextmanager
 def last_programs(count: int) -> Iterator[None]:
     """Of each grid inside, only the last programs run."""
-    _install()
-    _lasts.append(count)
+    state = _installed()
+    state.lasts.append(count)
     try:
         yield
     finally:
-        _lasts.pop()
-        _first_program[0] = 0
+        state.lasts.pop()
+        state.first_program = 0
 
 
 def _range(tensor: Tensor) -> tuple[int, int]:
@@ -73,26 +77,28 @@ def _range(tensor: Tensor) -> tuple[int, int]:
     return tensor.data_ptr(), tensor.data_ptr() + (last + 1) * tensor.element_size()
 
 
-def _install() -> None:
-    """Patches the interpreter of this process; a second call changes nothing."""
+def _installed() -> _State:
+    """The state of this process's interpreter, which the first call patches."""
     builder, executor = interpreter.InterpreterBuilder, interpreter.GridExecutor
-    if getattr(builder, "_is_watched", False):
-        return
+    present: _State | None = getattr(builder, "_watched_state", None)
+    if present is not None:
+        return present
+    state = _State()
     load, store = builder.create_masked_load, builder.create_masked_store
     device_call = interpreter.InterpretedFunction.__call__
     patched: set[str | None] = set()
     program_id, init_arguments = builder.create_get_program_id, executor._init_args_hst
 
     def watched_load(self: Any, ptrs: Any, mask: Any, *rest: Any, **named: Any) -> Any:
-        return load(self, ptrs, _checked(ptrs, mask, "reads"), *rest, **named)
+        return load(self, ptrs, _checked(state, ptrs, mask, "reads"), *rest, **named)
 
     def watched_store(self: Any, ptrs: Any, value: Any, mask: Any, *rest: Any, **named: Any) -> Any:
-        return store(self, ptrs, value, _checked(ptrs, mask, "writes"), *rest, **named)
+        return store(self, ptrs, value, _checked(state, ptrs, mask, "writes"), *rest, **named)
 
     def shifted_program_id(self: Any, axis: int) -> Any:
         number = program_id(self, axis)
         if axis == 0:
-            number.data = number.data + np.int32(_first_program[0])
+            number.data = number.data + np.int32(state.first_program)
         return number
 
     def call_device_function(self: Any, *args: Any, **kwargs: Any) -> Any:
@@ -105,14 +111,14 @@ def _install() -> None:
 
     def watched_arguments(self: Any, args: Any, kwargs: Any) -> Any:
         patched.clear()
-        if _lasts:
-            count = min(_lasts[-1], self.grid[0])
-            _first_program[0], self.grid = self.grid[0] - count, (count,)
-        if _watches:
+        if state.lasts:
+            count = min(state.lasts[-1], self.grid[0])
+            state.first_program, self.grid = self.grid[0] - count, (count,)
+        if state.watches:
             given = [
                 getattr(one, "base", one) for one in (*args, *kwargs.values())
             ]  # of descriptors
-            _watches[-1].ranges = [_range(one) for one in given if isinstance(one, Tensor)]
+            state.watches[-1].ranges = [_range(one) for one in given if isinstance(one, Tensor)]
         return init_arguments(self, args, kwargs)
 
     def nothing_to_restore(self: Any, *arguments: Any) -> None:
@@ -127,13 +133,15 @@ def _install() -> None:
     # Assertions against integer overflow, which compiled kernels have in debug builds only.
     quick = replace(interpreter.interpreter_builder.options, sanitize_overflow=False)
     interpreter.interpreter_builder.options = quick
-    builder._is_watched = True
+    builder._watched_state = state
+    return state
 
 
-def _checked(ptrs: Any, mask: Any, kind: str) -> Any:
-    if not _watches:
+def _checked(state: _State, ptrs: Any, mask: Any, kind: str) -> Any:
+    if not state.watches:
         return mask
+    watch = state.watches[-1]
     if isinstance(mask, np.ndarray):  # of an access through a descriptor
-        return _watches[-1].inside(ptrs.data, mask, kind)
-    allowed = _watches[-1].inside(ptrs.data, mask.data, kind)
+        return watch.inside(ptrs.data, mask, kind)
+    allowed = watch.inside(ptrs.data, mask.data, kind)
     return interpreter.TensorHandle(allowed, mask.dtype)
