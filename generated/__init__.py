@@ -22,6 +22,7 @@ from .linear_bias import linear_bias
 from .linear_dropout import linear_dropout
 from .linear_gelu import linear_gelu
 from .linear_int8 import linear_int8
+from .linear_layer_norm import linear_layer_norm
 from .linear_relu_squared import linear_relu_squared
 from .linear_residual import linear_residual
 from .linear_silu import linear_silu
@@ -35,6 +36,7 @@ from .moe_router import moe_router
 from .quantise_fp8 import quantise_fp8
 from .relu_squared import relu_squared
 from .rms_norm import rms_norm
+from .rms_norm_linear import rms_norm_linear
 from .rope import rope
 from .rope_interleaved import rope_interleaved
 from .row_quantise_fp8 import row_quantise_fp8
@@ -69,6 +71,7 @@ __all__ = [
     "linear_dropout",
     "linear_gelu",
     "linear_int8",
+    "linear_layer_norm",
     "linear_relu_squared",
     "linear_residual",
     "linear_silu",
@@ -82,6 +85,7 @@ __all__ = [
     "quantise_fp8",
     "relu_squared",
     "rms_norm",
+    "rms_norm_linear",
     "rope",
     "rope_interleaved",
     "row_quantise_fp8",

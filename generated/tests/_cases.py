@@ -92,10 +92,9 @@ class Case:
     each result, then for each tensor that is updated in place. `tolerance` widens the bounds of
     results of a type, by that much of 1 + |value|. `requires` are the conditions on sizes and
     consts. `whole` says that a value depends on sizes, or on elements elsewhere in the space;
-    `seeds` are the scalars that random numbers are keyed with. `rounds_to` is the narrowest type
-    that the formula rounds to before its end. `reductions` are the dims that each reduction
-    goes over, `contractions` those that are contracted; `narrows` says that f32
-    operands of contractions may be narrowed.
+    `seeds` are the scalars that random numbers are keyed with. `reductions` are the dims that each
+    reduction goes over, `contractions` those that are contracted; `narrows` says that f32 operands
+    of contractions may be narrowed.
     """
 
     entry: Any
@@ -110,7 +109,6 @@ class Case:
     tolerance: Mapping[torch.dtype, float] = field(default_factory=dict)
     whole: bool = False
     seeds: tuple[str, ...] = ()
-    rounds_to: torch.dtype | None = None
     reductions: tuple[str, ...] = ()
     contractions: tuple[str, ...] = ()
     narrows: bool = False

@@ -13,7 +13,7 @@ A bound that could hide a lost rounding is no bound. `Report.settle` fails when
     in the last place of the compute type, and for a narrower output one more of its own (half for
     the store, half for the interval). Loose is: of the wide, decided and normal elements, none errs
     by more than 1/32 of its bound (1 / (8 sqrt(K)) where K terms are reduced). Bound and error are
-    both measured after the store, from the f64 evaluation;
+    both measured after the store, from the f64 evaluation, and judged from 64 such elements on;
   * fewer than half of the elements are held to a finite bound, or to one special value.
 """
 
@@ -66,7 +66,7 @@ class Report:
                 self.stores <= MOST_OPEN_STORES * count
             ), f"{self.name}: too many open stores: {self.summary()}"
         assert self.bounded >= count / 2, f"{self.name}: too few bounds: {self.summary()}"
-        if self.wide > MOST_SLACK * count and not self.may_be_exact:
+        if self.wide > max(MOST_SLACK * count, FEWEST) and not self.may_be_exact:
             assert self.tightness <= self.loosest, f"{self.name}: loose bounds: {self.summary()}"
 
     @property

@@ -37,7 +37,6 @@ CASE = harness.Case(
     results=(harness.TensorSpec("y", "T", "M N"),),
     types={"T": (torch.float16, torch.bfloat16, torch.float32)},
     whole=True,
-    rounds_to=torch.float16,
     contractions=("K", "R"),
 )
 

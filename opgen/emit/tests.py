@@ -5,30 +5,23 @@ from __future__ import annotations
 import textwrap
 from collections.abc import Iterable
 
-from opgen.dtypes import DType
 from opgen.emit.contexts import ModuleContext, TestContext
 from opgen.emit.dialects import number_text
 from opgen.emit.oracle import dim_name, oracle_text, product_precision
 from opgen.emit.tables import host_text, quoted
 from opgen.ir.nodes import (
-    Cast,
     Contract,
-    Convert,
     Dim,
-    Element,
     Gather,
-    Graph,
     Node,
     Op,
     Param,
     Random,
     Reduce,
-    Ref,
     Result,
     Scalar,
     ScalarParam,
     Size,
-    Store,
     TensorParam,
 )
 from opgen.ir.passes.parts import target_dims
@@ -97,10 +90,6 @@ def _options(op: Op) -> list[str]:
     seeds = _seeds(op)
     if seeds:
         options.append(f"seeds=({''.join(f'{quoted(name)}, ' for name in seeds)})")
-    rounding = _inner_roundings(op)
-    if rounding:
-        narrowest = min(rounding, key=lambda dtype: dtype.significand)
-        options.append(f"rounds_to=torch.{narrowest.torch}")
     reductions = _each_once(node.dims for node in _nodes(op) if isinstance(node, Reduce))
     contractions = _each_once((node.dim,) for node in _nodes(op) if isinstance(node, Contract))
     for option, summed in (("reductions", reductions), ("contractions", contractions)):
@@ -137,25 +126,3 @@ def _seeds(op: Op) -> list[str]:
                 seed = variant.graph.values[value.node.seed].node
                 names |= {seed.param} if isinstance(seed, Scalar) else set()
     return sorted(names)
-
-
-def _inner_roundings(op: Op) -> list[DType]:
-    """The float types that a body rounds to, but for a result's own rounding."""
-    items: tuple[Result | TensorParam, ...] = (*op.results, *op.tensors)
-    stored = {item.name: item.element for item in items}
-    found = []
-    for variant in op.variants:
-        graph = variant.graph
-        last = {_last_rounding(graph, store, stored[store.target]) for store in graph.stores}
-        for ref, value in enumerate(graph.values):
-            if isinstance(value.node, Cast) and value.type.dtype.is_float and ref not in last:
-                found.append(value.type.dtype)
-    return found
-
-
-def _last_rounding(graph: Graph, store: Store, element: Element) -> Ref | None:
-    """The cast to the very type that a store rounds to, right before it."""
-    ref, value = store.value, graph.values[store.value]
-    while isinstance(value.node, Convert):
-        ref, value = value.node.arg, graph.values[value.node.arg]
-    return ref if isinstance(value.node, Cast) and value.type.element == element else None

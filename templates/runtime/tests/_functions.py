@@ -6,8 +6,9 @@ keeps its sign, may read a subnormal as zero, and may give zero for a subnormal.
 
 from __future__ import annotations
 
+import contextlib
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 
 import torch
@@ -259,6 +260,19 @@ def cast(x: Operand, dtype: torch.dtype) -> Value:
     return _float_to_integer(x, dtype, kind) if x.is_float else _integer_to_integer(x, dtype, kind)
 
 
+_open_roundings: list[None] = []
+
+
+@contextlib.contextmanager
+def open_roundings() -> Iterator[None]:
+    """Inside, a cast to a float gives the interval of the number as it is and of what it is rounded to."""
+    _open_roundings.append(None)
+    try:
+        yield
+    finally:
+        _open_roundings.pop()
+
+
 def _to_float(x: Value, dtype: torch.dtype) -> Value:
     kind = "f64" if dtype == torch.float64 else "f32"
     if not x.is_float:
@@ -266,6 +280,9 @@ def _to_float(x: Value, dtype: torch.dtype) -> Value:
     if dtype == torch.float64 or (dtype == torch.float32 and x.kind == "f32"):
         return converted(x, kind)
     value, lo, hi = (nearest(tensor, dtype) for tensor in (x.value, x.lo, x.hi))
+    if _open_roundings:
+        ends = torch.minimum(x.lo, lo), torch.maximum(x.hi, hi)
+        return Value(x.value, *ends, kind, x.nan, x.slack)
     taken = (lo != x.lo) | (hi != x.hi)
     return with_slack(Value(value, lo, hi, kind, x.nan, x.slack), (lo < hi) & taken)
 
