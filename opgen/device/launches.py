@@ -119,8 +119,9 @@ def _eligible(
     if not read:
         return None, (None,)
     key, found = read[-1]
-    if tiles:
-        return key, tuple(dict.fromkeys(tile for one in tiles if one.table == found for tile in one.all()))
+    own = [one for one in tiles if one.table == found]  # other kernels of the op may choose tiles, too
+    if own:
+        return key, tuple(dict.fromkeys(tile for one in own for tile in one.all()))
     return key, _distinct(_leaves(found))
 
 
