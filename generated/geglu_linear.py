@@ -156,13 +156,12 @@ def _geglu_linear_tiles(
     gate = product_sum(gate, FORM)
     up = product_sum(up, FORM)
     if SPLIT > 1:
-        place = part * 2 * batch_size + tile_batch
         store_partial(
-            partial_ptr, gate, place + 0 * batch_size, rows, cols,
+            partial_ptr, gate, 2 * part * batch_size + tile_batch, rows, cols,
             m_size * M_UNIT, n_size * N_UNIT, m_ok, n_ok,
         )  # fmt: skip
         store_partial(
-            partial_ptr, up, place + 1 * batch_size, rows, cols,
+            partial_ptr, up, (2 * part + 1) * batch_size + tile_batch, rows, cols,
             m_size * M_UNIT, n_size * N_UNIT, m_ok, n_ok,
         )  # fmt: skip
     else:
@@ -382,11 +381,11 @@ def _geglu_linear_finish(
             other=0,
         ).to(tl.float32)
     gate = partial_sum(
-        partial_ptr, 0 * batch_size + tile_batch, 2 * batch_size, rows, cols,
+        partial_ptr, tile_batch, 2 * batch_size, rows, cols,
         m_size * M_UNIT, n_size * N_UNIT, m_ok, n_ok, PARTS,
     )  # fmt: skip
     up = partial_sum(
-        partial_ptr, 1 * batch_size + tile_batch, 2 * batch_size, rows, cols,
+        partial_ptr, batch_size + tile_batch, 2 * batch_size, rows, cols,
         m_size * M_UNIT, n_size * N_UNIT, m_ok, n_ok, PARTS,
     )  # fmt: skip
     _geglu_linear_write(

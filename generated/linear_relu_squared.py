@@ -128,9 +128,8 @@ def _linear_relu_squared_tiles(
         h = multiplied(x_tile, w_tile, h, FORM, PRECISION)
     h = product_sum(h, FORM)
     if SPLIT > 1:
-        place = part * 1 * batch_size + tile_batch
         store_partial(
-            partial_ptr, h, place + 0 * batch_size, rows, cols,
+            partial_ptr, h, part * batch_size + tile_batch, rows, cols,
             m_size * M_UNIT, n_size * N_UNIT, m_ok, n_ok,
         )  # fmt: skip
     else:
@@ -232,7 +231,7 @@ def _linear_relu_squared_finish(
     m = group_at(rows, m0, m1, M_RANK, M_UNIT)
     n = group_at(cols, n0, n1, N_RANK, N_UNIT)
     h = partial_sum(
-        partial_ptr, 0 * batch_size + tile_batch, 1 * batch_size, rows, cols,
+        partial_ptr, tile_batch, batch_size, rows, cols,
         m_size * M_UNIT, n_size * N_UNIT, m_ok, n_ok, PARTS,
     )  # fmt: skip
     _linear_relu_squared_write(

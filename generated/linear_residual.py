@@ -138,9 +138,8 @@ def _linear_residual_tiles(
         product = multiplied(x_tile, w_tile, product, FORM, PRECISION)
     product = product_sum(product, FORM)
     if SPLIT > 1:
-        place = part * 1 * batch_size + tile_batch
         store_partial(
-            partial_ptr, product, place + 0 * batch_size, rows, cols,
+            partial_ptr, product, part * batch_size + tile_batch, rows, cols,
             m_size * M_UNIT, n_size * N_UNIT, m_ok, n_ok,
         )  # fmt: skip
     else:
@@ -260,7 +259,7 @@ def _linear_residual_finish(
             b_ptr + along_n(n, (b_n0, b_n1, b_n2), b_layout, N_RANK), mask=n_ok, other=0
         ).to(tl.float32)
     product = partial_sum(
-        partial_ptr, 0 * batch_size + tile_batch, 1 * batch_size, rows, cols,
+        partial_ptr, tile_batch, batch_size, rows, cols,
         m_size * M_UNIT, n_size * N_UNIT, m_ok, n_ok, PARTS,
     )  # fmt: skip
     _linear_residual_write(

@@ -122,9 +122,8 @@ def _lora_linear_0_tiles(
         base = multiplied(x_tile, w_tile, base, FORM, PRECISION)
     base = product_sum(base, FORM)
     if SPLIT > 1:
-        place = part * 1 * batch_size + tile_batch
         store_partial(
-            partial_ptr, base, place + 0 * batch_size, rows, cols,
+            partial_ptr, base, part * batch_size + tile_batch, rows, cols,
             m_size * M_UNIT, n_size * N_UNIT, m_ok, n_ok,
         )  # fmt: skip
     else:
@@ -222,7 +221,7 @@ def _lora_linear_0_finish(
     m = group_at(rows, m0, m1, M_RANK, M_UNIT)
     n = group_at(cols, n0, n1, N_RANK, N_UNIT)
     base = partial_sum(
-        partial_ptr, 0 * batch_size + tile_batch, 1 * batch_size, rows, cols,
+        partial_ptr, tile_batch, batch_size, rows, cols,
         m_size * M_UNIT, n_size * N_UNIT, m_ok, n_ok, PARTS,
     )  # fmt: skip
     _lora_linear_0_write(
@@ -345,9 +344,8 @@ def _lora_linear_1_tiles(
         product = multiplied(x_tile, a_tile, product, FORM, PRECISION)
     product = product_sum(product, FORM)
     if SPLIT > 1:
-        place = part * 1 * batch_size + tile_batch
         store_partial(
-            partial_ptr, product, place + 0 * batch_size, rows, cols,
+            partial_ptr, product, part * batch_size + tile_batch, rows, cols,
             m_size * M_UNIT, n_size * N_UNIT, m_ok, n_ok,
         )  # fmt: skip
     else:
@@ -445,7 +443,7 @@ def _lora_linear_1_finish(
     m = group_at(rows, m0, m1, M_RANK, M_UNIT)
     n = group_at(cols, n0, n1, N_RANK, N_UNIT)
     product = partial_sum(
-        partial_ptr, 0 * batch_size + tile_batch, 1 * batch_size, rows, cols,
+        partial_ptr, tile_batch, batch_size, rows, cols,
         m_size * M_UNIT, n_size * N_UNIT, m_ok, n_ok, PARTS,
     )  # fmt: skip
     _lora_linear_1_write(
@@ -579,9 +577,8 @@ def _lora_linear_2_tiles(
         product = multiplied(low_tile, b_tile, product, FORM, PRECISION)
     product = product_sum(product, FORM)
     if SPLIT > 1:
-        place = part * 1 * batch_size + tile_batch
         store_partial(
-            partial_ptr, product, place + 0 * batch_size, rows, cols,
+            partial_ptr, product, part * batch_size + tile_batch, rows, cols,
             m_size * M_UNIT, n_size * N_UNIT, m_ok, n_ok,
         )  # fmt: skip
     else:
@@ -687,7 +684,7 @@ def _lora_linear_2_finish(
     m = group_at(rows, m0, m1, M_RANK, M_UNIT)
     n = group_at(cols, n0, n1, N_RANK, N_UNIT)
     product = partial_sum(
-        partial_ptr, 0 * batch_size + tile_batch, 1 * batch_size, rows, cols,
+        partial_ptr, tile_batch, batch_size, rows, cols,
         m_size * M_UNIT, n_size * N_UNIT, m_ok, n_ok, PARTS,
     )  # fmt: skip
     _lora_linear_2_write(

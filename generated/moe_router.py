@@ -155,9 +155,8 @@ def _moe_router_tiles(
         product = multiplied(left, right, product, FORM, PRECISION)
     product = product_sum(product, FORM)
     if SPLIT > 1:
-        place = part * 1 * batch_size + tile_batch
         store_partial(
-            partial_ptr, product, place + 0 * batch_size, rows, cols,
+            partial_ptr, product, part * batch_size + tile_batch, rows, cols,
             m_size * M_UNIT, n_size * N_UNIT, m_ok, n_ok,
         )  # fmt: skip
     else:
@@ -210,7 +209,7 @@ def _moe_router_finish(
         bias_ptr + along_n(n, (bias_n0, bias_n1, bias_n2), bias_layout, N_RANK), mask=n_ok, other=0
     )
     product = partial_sum(
-        partial_ptr, 0 * batch_size + tile_batch, 1 * batch_size, rows, cols,
+        partial_ptr, tile_batch, batch_size, rows, cols,
         m_size * M_UNIT, n_size * N_UNIT, m_ok, n_ok, PARTS,
     )  # fmt: skip
     _moe_router_write(

@@ -357,9 +357,8 @@ def _rms_norm_linear_1_tiles(
         y = multiplied(normed_tile, w_tile, y, FORM, PRECISION)
     y = product_sum(y, FORM)
     if SPLIT > 1:
-        place = part * 1 * batch_size + tile_batch
         store_partial(
-            partial_ptr, y, place + 0 * batch_size, rows, cols,
+            partial_ptr, y, part * batch_size + tile_batch, rows, cols,
             m_size * M_UNIT, n_size * N_UNIT, m_ok, n_ok,
         )  # fmt: skip
     else:
@@ -457,7 +456,7 @@ def _rms_norm_linear_1_finish(
     m = group_at(rows, m0, m1, M_RANK, M_UNIT)
     n = group_at(cols, n0, n1, N_RANK, N_UNIT)
     y = partial_sum(
-        partial_ptr, 0 * batch_size + tile_batch, 1 * batch_size, rows, cols,
+        partial_ptr, tile_batch, batch_size, rows, cols,
         m_size * M_UNIT, n_size * N_UNIT, m_ok, n_ok, PARTS,
     )  # fmt: skip
     _rms_norm_linear_1_write(

@@ -143,9 +143,8 @@ def _scores_causal_tiles(
         product = multiplied(q_tile, k_tile, product, FORM, PRECISION)
     product = product_sum(product, FORM)
     if SPLIT > 1:
-        place = part * 1 * batch_size + tile_batch
         store_partial(
-            partial_ptr, product, place + 0 * batch_size, rows, cols,
+            partial_ptr, product, part * batch_size + tile_batch, rows, cols,
             m_size * M_UNIT, n_size * N_UNIT, m_ok, n_ok,
         )  # fmt: skip
     else:
@@ -253,7 +252,7 @@ def _scores_causal_finish(
     m = group_at(rows, m0, m1, M_RANK, M_UNIT)
     n = group_at(cols, n0, n1, N_RANK, N_UNIT)
     product = partial_sum(
-        partial_ptr, 0 * batch_size + tile_batch, 1 * batch_size, rows, cols,
+        partial_ptr, tile_batch, batch_size, rows, cols,
         m_size * M_UNIT, n_size * N_UNIT, m_ok, n_ok, PARTS,
     )  # fmt: skip
     _scores_causal_write(

@@ -137,13 +137,12 @@ def _swiglu_tiles(
     gate = product_sum(gate, FORM)
     up = product_sum(up, FORM)
     if SPLIT > 1:
-        place = part * 2 * batch_size + tile_batch
         store_partial(
-            partial_ptr, gate, place + 0 * batch_size, rows, cols,
+            partial_ptr, gate, 2 * part * batch_size + tile_batch, rows, cols,
             m_size * M_UNIT, n_size * N_UNIT, m_ok, n_ok,
         )  # fmt: skip
         store_partial(
-            partial_ptr, up, place + 1 * batch_size, rows, cols,
+            partial_ptr, up, (2 * part + 1) * batch_size + tile_batch, rows, cols,
             m_size * M_UNIT, n_size * N_UNIT, m_ok, n_ok,
         )  # fmt: skip
     else:
@@ -305,11 +304,11 @@ def _swiglu_finish(
     m = group_at(rows, m0, m1, M_RANK, M_UNIT)
     n = group_at(cols, n0, n1, N_RANK, N_UNIT)
     gate = partial_sum(
-        partial_ptr, 0 * batch_size + tile_batch, 2 * batch_size, rows, cols,
+        partial_ptr, tile_batch, 2 * batch_size, rows, cols,
         m_size * M_UNIT, n_size * N_UNIT, m_ok, n_ok, PARTS,
     )  # fmt: skip
     up = partial_sum(
-        partial_ptr, 1 * batch_size + tile_batch, 2 * batch_size, rows, cols,
+        partial_ptr, batch_size + tile_batch, 2 * batch_size, rows, cols,
         m_size * M_UNIT, n_size * N_UNIT, m_ok, n_ok, PARTS,
     )  # fmt: skip
     _swiglu_write(

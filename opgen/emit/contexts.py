@@ -44,13 +44,16 @@ class ElementContext:
 
 @dataclass(frozen=True)
 class SumContext:
-    """One product of a kernel: the name and type of its sums, its number, and what a step multiplies."""
+    """One product of a kernel: the name and type of its sums, its number, what a step multiplies, and which matrices of
+    the partial sums are its own: that of a piece, and its first."""
 
     name: str
     number: str
     dtype: str
     left: str
     right: str
+    piece: str
+    first: str
 
 
 @dataclass(frozen=True)
@@ -60,6 +63,7 @@ class ProductContext:
     elements: tuple[ElementContext, ...]
     sums: tuple[SumContext, ...]
     count: str
+    apart: str
     write: str
     write_doc: str
     write_parameters: tuple[str, ...]

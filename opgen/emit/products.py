@@ -80,8 +80,9 @@ def product_context(
     given_pointers, given_numbers = signature.given[: len(pointers) - 1], signature.given[len(pointers) - 1 :]
     return ProductContext(
         elements=(*elements, formula),
-        sums=tuple(_sum(product, place, sides, sums) for place, product in enumerate(products)),
+        sums=tuple(_sum(products, place, sides, sums) for place in range(len(products))),
         count=str(len(products)),
+        apart=_times(len(products), "batch_size"),
         write=module_names.fresh(f"{stem}_write"),
         write_doc=f"Computes and stores a tile of `{stored}` from its sums.",
         write_parameters=write_parameters,
@@ -234,12 +235,21 @@ def _streamed_tile(side: _Side) -> str:
     return f"{side.tile} = streamed_{side.side}({side.tile}_desc, tile_batch, {row}, start, {turned}, BATCHED, FORM)"
 
 
-def _sum(product: Product, place: int, sides: Sequence[_Side], sums: dict[Ref, str]) -> SumContext:
+def _sum(products: Sequence[Product], place: int, sides: Sequence[_Side], sums: dict[Ref, str]) -> SumContext:
+    product, count = products[place], len(products)
     left, right = (
         next(one.tile for one in sides if one.side == side and _is_same(one.operand, operand))
         for side, operand in (("left", product.left), ("right", product.right))
     )
-    return SumContext(sums[product.ref], str(place), f"tl.{product.sums.triton}", left, right)
+    # The partial sums are matrices `[pieces, products, batch]`.
+    row = f"({_times(count, 'part')} + {place})" if place else _times(count, "part")
+    piece = f"{row} * batch_size + tile_batch"
+    first = f"{_times(place, 'batch_size')} + tile_batch" if place else "tile_batch"
+    return SumContext(sums[product.ref], str(place), f"tl.{product.sums.triton}", left, right, piece, first)
+
+
+def _times(count: int, name: str) -> str:
+    return name if count == 1 else f"{count} * {name}"
 
 
 def _is_same(one: Operand, other: Operand) -> bool:
