@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from opgen.diagnostics import Diagnostic, Diagnostics, Note, SpecError
 from opgen.emit import package
 from opgen.emit.module import module_context
+from opgen.emit.names import module_name
 from opgen.emit.render import render_module, render_test
 from opgen.emit.tests import test_context
 from opgen.ir.lower import lower
@@ -70,9 +71,10 @@ def compile_specs(
     for spec in specs:
         for op in spec.ops:
             module = module_context(op.ir, op.plans, spec.source.name)
-            files[f"{op.ir.name}.py"] = (render_module(module), spec.source.name)
+            name = module_name(op.ir.name)
+            files[f"{name}.py"] = (render_module(module), spec.source.name)
             tests = render_test(test_context(op.ir, module))
-            files[f"tests/test_{op.ir.name}.py"] = (tests, spec.source.name)
+            files[f"tests/test_{name}.py"] = (tests, spec.source.name)
     modules = tuple(sorted(op.ir.name for spec in specs for op in spec.ops))
     files |= {path: (text, None) for path, text in package.runtime_files().items()}
     files["__init__.py"] = (package.package_index(modules), None)
@@ -127,7 +129,7 @@ def _refuse_clashes(specs: Sequence[BuiltSpec], found: Diagnostics) -> None:
         if owner is not None:
             message = f"an op cannot be named `{op.name}`: {owner}"
             found.error("OPG801", message, op.span, help=f"name it `{op.name.strip('_')}_op`")
-        earlier = first.setdefault(op.name, op)
+        earlier = first.setdefault(module_name(op.name), op)
         if earlier is not op:
             notes = (Note("first defined here", earlier.span),)
             found.error("OPG802", f"the op `{op.name}` is defined twice", op.span, notes=notes)

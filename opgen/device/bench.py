@@ -18,6 +18,7 @@ from opgen.device.load import load_sources
 from opgen.device.table import text_table
 from opgen.device.timing import Work, copy_work, interleaved, machine
 from opgen.diagnostics import Diagnostic, Diagnostics, SpecError, did_you_mean
+from opgen.emit.names import module_name
 from opgen.ir.nodes import Op
 from opgen.source import Source, Span
 
@@ -137,7 +138,7 @@ def main(
 
 def op_module(package: ModuleType, op: Op) -> ModuleType:
     """The generated module of an op."""
-    return importlib.import_module(f"{package.__name__}.{op.name}")
+    return importlib.import_module(f"{package.__name__}.{module_name(op.name)}")
 
 
 def refuse_unknown(ops: Sequence[Op], sizes: Sequence[str] | None, dtypes: Sequence[str] | None) -> None:

@@ -23,6 +23,7 @@ from opgen.device.offline import Alignment, Job, job_of
 from opgen.device.pool import work_off
 from opgen.device.units import NO_UNIT, REFUSED, UNITS
 from opgen.device.vet_worker import Place, compiling
+from opgen.emit.names import module_name
 from opgen.emit.render import as_rendered
 from opgen.output import replace_file
 from opgen.source import Source
@@ -111,7 +112,7 @@ def main(
     skipped: list[Skipped] = []
     planned: list[Planned] = []
     for op in (op for spec in build.specs for op in spec.ops):
-        module = importlib.import_module(f"{package.__name__}.{op.ir.name}")
+        module = importlib.import_module(f"{package.__name__}.{module_name(op.ir.name)}")
         estimator = Estimator(op.ir, {plan.target: plan for plan in op.plans})
         planned += plan_jobs(module, estimator, targets, skipped)
     folder = str(Path(str(package.__file__)).parents[1])
@@ -162,14 +163,14 @@ def _planned(
     target: Target,
 ) -> Planned:
     job = job_of(chosen.launch, target, alignment)
-    types = ", ".join(str(dtype).removeprefix("torch.") for dtype in call.types)
+    types = [str(dtype).removeprefix("torch.") for dtype in call.types]
     return Planned(
         op=module.__name__.rpartition(".")[2],
-        types=types or "fixed",
+        types=", ".join(types) or "fixed",
         layout=call.label,
         alignment=alignment,
         config=_words(chosen.config),
-        estimate=estimator.shared_bytes(chosen, target),
+        estimate=estimator.shared_bytes(chosen, types, target),
         is_tight=call.is_plain and alignment is Alignment.DIVISIBLE,
         job=job,
     )

@@ -217,6 +217,7 @@ class TestContext:
 
     spec: str
     op: str
+    module: str
     entry: str
     function: str
     operator: str

@@ -31,7 +31,7 @@ def module_context(op: Op, plans: tuple[Plan, ...], spec: str) -> ModuleContext:
     """The words of an op's module; `spec` is the path of its spec, relative to the project."""
     names = Names((*MODULE_NAMES, *DEVICE_FUNCTIONS))
     function = names.fresh(op.name)
-    stem = f"_{op.name}"
+    stem = f"_{ascii_name(op.name)}"
     entry = Names((*MODULE_NAMES, op.name, *(param.name for param in op.params))).fresh("_ENTRY")
     names.fresh(entry)
     operator, table = names.fresh("_OPERATOR"), names.fresh("_operator")

@@ -79,8 +79,13 @@ def type_name(variable: str | None) -> str:
 
 
 def ascii_name(name: str) -> str:
-    """A name for where PyTorch takes ASCII alone."""
+    """A name for where PyTorch or a GPU assembler takes ASCII alone."""
     return name.encode("ascii", "backslashreplace").decode().replace("\\", "_")
+
+
+def module_name(op: str) -> str:
+    """The module that an op is in: its file's name stands in what GPU assemblers read, and they take ASCII alone."""
+    return op if op.isascii() else f"op{ascii_name(op)}"
 
 
 class Names:

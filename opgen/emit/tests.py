@@ -7,6 +7,7 @@ from collections.abc import Iterable
 
 from opgen.emit.contexts import ModuleContext, TestContext
 from opgen.emit.dialects import number_text
+from opgen.emit.names import module_name
 from opgen.emit.oracle import dim_name, oracle_text, product_precision
 from opgen.emit.tables import host_text, quoted
 from opgen.ir.nodes import (
@@ -34,6 +35,7 @@ def test_context(op: Op, module: ModuleContext) -> TestContext:
     return TestContext(
         spec=module.spec,
         op=op.name,
+        module=module_name(op.name),
         entry=module.entry.name,
         function=module.function.name,
         operator=module.operator.name,
