@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import functools
+import itertools
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
@@ -15,6 +16,7 @@ from black.parsing import InvalidInput
 
 from opgen.diagnostics import InternalError
 from opgen.emit.contexts import KernelContext, ModuleContext, ProductContext, RowKernelContext, TestContext
+from opgen.emit.table_layout import laid_out, table_of
 from opgen.resources import template_root
 
 #: Generated text is checked in, so its format is pinned: black at the version of pyproject.toml, in this mode.
@@ -77,10 +79,28 @@ def as_rendered() -> Iterator[None]:
 
 
 def formatted(text: str, origin: str) -> str:
-    """Text in black's format. Raises `InternalError` with numbered lines where it is no Python."""
+    """Text in black's format. Raises `InternalError` with numbered lines where it is no Python.
+
+    Black, which takes long, sees a name in the place of each table's data.
+    """
     try:
-        ast.parse(text)
-        return black.format_str(text, mode=MODE)
+        apart, tables = _without_tables(text)
+        result = black.format_str(apart, mode=MODE)
     except (SyntaxError, InvalidInput) as error:
         numbered = "\n".join(f"{number:4} {line}" for number, line in enumerate(text.split("\n"), 1))
         raise InternalError(f"{origin} rendered no valid Python: {error}\n{numbered}") from error
+    return "\n".join(tables.get(line, line) for line in result.split("\n"))
+
+
+def _without_tables(text: str) -> tuple[str, dict[str, str]]:
+    """Text with a stand-in for each table, and these lines with the tables that they stand for, laid out."""
+    lines = text.split("\n")
+    data = next(word for count in itertools.count(1) if (word := "data" + "_" * count) not in text)
+    tables: dict[str, str] = {}
+    for statement in ast.parse(text).body:
+        place = statement.lineno - 1
+        table = table_of(statement, lines[place])
+        if table is not None:
+            lines[place] = f"{table.name} = {data}{len(tables)}"
+            tables[lines[place]] = laid_out(table, MODE.line_length)
+    return "\n".join(lines), tables
