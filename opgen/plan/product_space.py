@@ -7,8 +7,8 @@ on an H200 (`benchmarks/products.md`) and what published systems start from: til
 
 from __future__ import annotations
 
+import functools
 import itertools
-from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 from opgen.plan.model import ProductConfig
@@ -49,15 +49,25 @@ SPACE = (
 )
 
 
-def configs(space: tuple[Axes, ...], width: int) -> Iterator[ProductConfig]:
+@functools.cache
+def configs(space: tuple[Axes, ...], width: int) -> tuple[ProductConfig, ...]:
     """All configs of a space for a multiplied type of `width` bytes."""
-    for axes in space:
-        crossed = itertools.product(
+    return tuple(
+        ProductConfig(
+            (m, n, max(depth // width, 1) if depth > 0 else -depth),
+            warps,
+            stages,
+            GROUPS[0],
+            axes.form,
+            axes.strategy,
+            split,
+            halves,
+        )
+        for axes in space
+        for m, n, depth, warps, stages, split, halves in itertools.product(
             axes.m, axes.n, axes.depths, axes.warps, axes.stages, axes.splits, axes.halves
         )
-        for m, n, depth, warps, stages, split, halves in crossed:
-            k = max(depth // width, 1) if depth > 0 else -depth
-            yield ProductConfig((m, n, k), warps, stages, GROUPS[0], axes.form, axes.strategy, split, halves)
+    )
 
 
 def with_library(config: ProductConfig) -> ProductConfig:

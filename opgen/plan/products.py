@@ -191,26 +191,25 @@ def _rejection(reason: str, found: Sequence[tuple[ProductConfig, Excess]]) -> Re
 
 def _bands(fitting: Sequence[Prepared], work: Work, target: Target, asked: Narrowed) -> Iterator[ProductBand]:
     leading = _leading(fitting)
-    vendor = asked.may_take_library and _has_library(work, target, asked)
-    above: dict[int, Prepared] = {}
+    has_vendor = asked.may_take_library and _has_library(work, target, asked)
+    vendor = _vendor(leading, work, target) if has_vendor else None
+    above: dict[int, int] = {}
     for row_end, m in (*ROW_BANDS, (BEYOND, ROWS_BEYOND)):
-        near = [one for one in leading if _is_near(one.config, m)] or leading
-        left: Prepared | None = None
+        near = [place for place, one in enumerate(leading) if _is_near(one.config, m)] or range(len(leading))
+        left: int | None = None
         for column_end, n in (*COLUMN_BANDS, (BEYOND, COLUMNS_BEYOND)):
             shape = Shape(m, n, DEPTH)
-            timed = sorted((microseconds(one, shape, work, target), place) for place, one in enumerate(near))
-            known = [one for one in (left, above.get(column_end)) if one is not None and one in near]
-            for one in known:
-                time = microseconds(one, shape, work, target)
-                if time < timed[0][0] * _SAME:
-                    timed.insert(0, (time, near.index(one)))
-                    break
-            left = above[column_end] = near[timed[0][1]]
-            best = [(_grouped(near[place].config, m, asked), time) for time, place in timed[:_KEPT]]
-            if vendor:
+            times = {place: microseconds(leading[place], shape, work, target) for place in near}
+            ranked = sorted(near, key=times.__getitem__)
+            most = times[ranked[0]] * _SAME
+            known = (place for place in (left, above.get(column_end)) if place is not None)
+            ranked[:0] = [place for place in known if times.get(place, most) < most][:1]
+            left = above[column_end] = ranked[0]
+            best = [(_grouped(leading[place].config, m, asked), times[place]) for place in ranked[:_KEPT]]
+            if vendor is not None:
                 time = library_microseconds(shape, work, target)
                 if asked.takes_library or time * _LIBRARY_GAIN < best[0][1]:
-                    best = [(_vendor(leading, work, target), time), *best[: _KEPT - 1]]
+                    best = [(vendor, time), *best[: _KEPT - 1]]
             yield ProductBand(row_end, column_end, (m, n, DEPTH), tuple(best))
 
 
