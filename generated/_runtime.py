@@ -4,6 +4,7 @@
 The device functions that kernels call are re-exported here, so that a generated module imports this file alone.
 """
 
+from . import _versions  # before what older releases have no part of
 from . import _eager as eager
 from ._binding import DTYPES, Bound, Nonempty, Operator, Requirement, Scalar, Tensor, bind, dim
 from ._calling import Entry, run

@@ -59,6 +59,7 @@ def run(entry: Declared, arguments: Arguments, out: Any = None, config: Config |
     """
     op = entry.operator
     tensors = {spec.name: arguments[spec.name] for spec in op.inputs}
+    _refuse_distributed(op, tensors)
     consts = {spec.name: bind_scalar(op, spec, arguments[spec.name], _CPU) for spec in op.scalars if spec.const}
     bound = remembered(entry, ("bound",), tensors, consts, lambda: bind(op, tuple(tensors.values()), consts))
     scalars = {
@@ -83,6 +84,18 @@ def run(entry: Declared, arguments: Arguments, out: Any = None, config: Config |
             output.copy_(result)
         results = outputs
     return _returned(op, tensors, results)
+
+
+def _refuse_distributed(op: Operator, tensors: Tensors) -> None:
+    """Raises `TypeError` for tensors that lie on several devices: what of them is here need not be whole rows."""
+    for name, tensor in tensors.items():
+        placements = getattr(tensor, "placements", None) if type(tensor) is not torch.Tensor else None
+        if placements is not None and not torch.compiler.is_compiling():
+            placed = ", ".join(map(str, placements))
+            raise TypeError(
+                f"{op.name}: `{name}` is a distributed tensor placed as {placed}, and plain tensors are accepted; "
+                f"redistribute it and pass `{name}.to_local()`"
+            )
 
 
 def _resolved(op: Operator, name: str, tensor: torch.Tensor | None) -> torch.Tensor | None:
@@ -173,9 +186,10 @@ def _outputs(op: Operator, bound: Bound, out: Any) -> tuple[torch.Tensor, ...] |
     """`out=` as a tuple of checked tensors."""
     if out is None:
         return None
-    outputs = (out,) if len(op.results) == 1 and not isinstance(out, tuple | list) else tuple(out)
+    outputs = tuple(out) if isinstance(out, tuple | list) else (out,)
     if len(outputs) != len(op.results):
-        raise TypeError(f"{op.name}: `out` needs {len(op.results)} tensors, but has {len(outputs)}")
+        needed = "a tensor" if len(op.results) == 1 else f"a tuple of {len(op.results)} tensors"
+        raise TypeError(f"{op.name}: `out` must be {needed}, but has {len(outputs)}")
     check_outputs(op, bound, outputs)
     return outputs
 

@@ -143,6 +143,57 @@ def test_capture_of_a_first_call(warm: bool, tmp_path: Path) -> None:
     torch.testing.assert_close(y, x * torch.sigmoid(x), rtol=1e-6, atol=1e-7)
 
 
+def test_distributed_tensors_are_refused() -> None:
+    """Distributed tensors (linkedin/Liger-Kernel#826, NVIDIA/TransformerEngine#2688): never the local shard alone."""
+    root = Path(__file__).parents[2]
+    assert run_without_interpreter(DISTRIBUTED, root).strip() == "refused"
+
+
+DISTRIBUTED = """
+    import torch
+    import torch.distributed as dist
+    from torch.distributed.device_mesh import init_device_mesh
+    from torch.distributed.tensor import Replicate, Shard, distribute_tensor
+    from generated import rms_norm
+
+    dist.init_process_group("gloo", store=dist.HashStore(), rank=0, world_size=1)
+    mesh = init_device_mesh("cpu", (1,))
+    x, weight = torch.randn(4, 8), torch.randn(8)
+    for placement in (Shard(0), Shard(1)):
+        placed = distribute_tensor(x, mesh, [placement])
+        for given in (weight, distribute_tensor(weight, mesh, [Replicate()])):
+            try:
+                rms_norm(placed, given)
+            except TypeError as error:
+                assert str(error).startswith(f"rms_norm: `x` is a distributed tensor placed as {placement}"), error
+            else:
+                raise AssertionError(placement)
+        assert torch.equal(rms_norm(placed.to_local(), weight), rms_norm(x, weight))
+    dist.destroy_process_group()
+    print("refused")
+"""
+
+
+OLDER = """
+    import sys
+    import triton
+
+    triton.__version__ = "3.2.0"
+    sys.modules["triton.tools.tensor_descriptor"] = None  # which came later
+    try:
+        import generated
+    except ImportError as error:
+        print(error)
+"""
+
+
+def test_an_older_triton_is_named() -> None:
+    """APIs that are not there yet (bitsandbytes-foundation/bitsandbytes#1492, unslothai/unsloth#4744)."""
+    root = Path(__file__).parents[2]
+    expected = "this package needs triton 3.6 or later, and 3.2.0 is installed"
+    assert run_without_interpreter(OLDER, root).strip() == expected
+
+
 TRACED = """
     import torch
     from torch._subclasses.fake_tensor import FakeTensorMode
