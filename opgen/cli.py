@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 import click
 
 from opgen.cli_report import Bar, drift_diagnostic, file_diagnostic
-from opgen.cli_session import FINE, USER_ERROR, Session, run
+from opgen.cli_session import FINE, USER_ERROR, Session, cores, run
 from opgen.config import decode, load_specs
 from opgen.diagnostics import SpecError, did_you_mean
 from opgen.manifest import VERSION
@@ -54,6 +54,9 @@ _out = click.option("--out", metavar="DIR", help="The output folder, instead of 
 _target = click.option(
     "--target", "targets", metavar="NAMES", callback=_split_commas, help="GPU targets, separated by commas."
 )
+_jobs = click.option(
+    "--jobs", metavar="N", type=click.IntRange(1), default=cores, help="Up to N processes; default: the cores."
+)
 _color = click.option(
     "--no-color", is_flag=True, expose_value=False, callback=_no_color, help="Plain text (as does NO_COLOR)."
 )
@@ -80,12 +83,15 @@ def cli() -> None:
 @_out
 @_target
 @click.option("--check", is_flag=True, help="Write nothing; fail if a file is not up to date.")
+@_jobs
 @_format
 @_color
 @click.pass_obj
-def build(session: Session, specs: Names, out: str | None, targets: Names | None, check: bool) -> int:
+def build(
+    session: Session, specs: Names, out: str | None, targets: Names | None, check: bool, jobs: int
+) -> int:
     """Compile specs, and write the files that changed."""
-    made = session.compile(specs, targets)
+    made = session.compile(specs, targets, jobs)
     folder = session.output_folder(out)
     partly = _partly(made) if specs else None
     return (_check_files if check else _write_files)(session, folder, made, partly)
@@ -100,12 +106,13 @@ def _partly(made: Build) -> Partly:
 @cli.command()
 @_specs
 @_target
+@_jobs
 @_format
 @_color
 @click.pass_obj
-def check(session: Session, specs: Names, targets: Names | None) -> int:
+def check(session: Session, specs: Names, targets: Names | None, jobs: int) -> int:
     """Compile specs and say what is wrong with them; no file is read or written beside them."""
-    made = session.compile(specs, targets)
+    made = session.compile(specs, targets, jobs)
     session.report.say(f"{len(made.specs)} specs are fine")
     return FINE
 
@@ -263,6 +270,7 @@ def doctor(as_json: bool) -> int:
 @_target
 @click.option("--jobs", type=click.IntRange(1), default=min(2, os.cpu_count() or 1), show_default=True)
 @click.option("--sample", type=click.IntRange(1), metavar="N", help="Compile N jobs, spread over all.")
+@click.option("--minutes", type=click.FloatRange(0, min_open=True), metavar="N", help="Stop after N minutes.")
 @click.option("--json", "json_file", metavar="FILE", help="Write every job with its figures there.")
 @click.option("--md", "markdown_file", metavar="FILE", help="Write the tables there, as Markdown.")
 @_color
@@ -273,6 +281,7 @@ def vet(
     targets: Names | None,
     jobs: int,
     sample: int | None,
+    minutes: float | None,
     json_file: str | None,
     markdown_file: str | None,
 ) -> int:
@@ -294,6 +303,7 @@ def vet(
             targets=names,
             jobs=jobs,
             sample=sample,
+            minutes=minutes,
             progress=bar.show,
             clock=time.monotonic,
         )
@@ -305,6 +315,7 @@ def vet(
     if markdown_file is not None:
         words = [*specs, *(["--target", ",".join(names)] if targets else [])]
         words += ["--sample", str(sample)] if sample else []
+        words += ["--minutes", f"{minutes:g}"] if minutes else []
         command = " ".join(["opgen vet", *words, "--md", markdown_file])
         replace_file(Path.cwd() / markdown_file, vet_report.markdown(found, command))
     return USER_ERROR if found.faults else FINE

@@ -24,6 +24,8 @@ if TYPE_CHECKING:
 FINE, USER_ERROR, INTERNAL_ERROR = 0, 1, 2
 INTERRUPTED, BROKEN_PIPE = 130, 141  # as a shell reports the signals SIGINT and SIGPIPE
 
+SPECS_A_PROCESS = 4  # fewer take less time than the process
+
 BAD_USAGE = "OPG900"
 CANNOT_WRITE = "OPG905"
 INTERNAL = "OPG999"
@@ -40,8 +42,8 @@ class Session:
     def project(self) -> Project:
         return find_project(Path.cwd())
 
-    def compile(self, arguments: Sequence[str], targets: tuple[str, ...] | None) -> Build:
-        """Builds the specs that `arguments` name, and reports the warnings."""
+    def compile(self, arguments: Sequence[str], targets: tuple[str, ...] | None, jobs: int = 1) -> Build:
+        """Builds the specs that `arguments` name, by up to `jobs` processes, and reports the warnings."""
         from opgen.pipeline import compile_specs
 
         sources = load_specs(self.project, Path.cwd(), arguments)
@@ -49,7 +51,11 @@ class Session:
         self.progress.total = len(sources)
         try:
             build = compile_specs(
-                sources, targets=names, read=self.project.read, progress=self.progress.start
+                sources,
+                targets=names,
+                read=self.project.read,
+                progress=self.progress.start,
+                jobs=max(min(jobs, len(sources) // SPECS_A_PROCESS), 1),
             )
         finally:
             self.progress.clear()
@@ -70,6 +76,11 @@ class Session:
 
     def output_folder(self, out: str | None) -> Path:
         return Path.cwd() / out if out else self.project.root / self.project.out
+
+
+def cores() -> int:
+    """How many processor cores this process may use."""
+    return len(os.sched_getaffinity(0)) if sys.platform == "linux" else os.cpu_count() or 1
 
 
 def run(commands: click.Group, arguments: Sequence[str]) -> int:

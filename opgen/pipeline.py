@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import posixpath
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -18,6 +19,7 @@ from opgen.ir.verify import verify_op
 from opgen.manifest import MANIFEST, describe
 from opgen.plan.model import Plan
 from opgen.plan.op import plan_op
+from opgen.pool import in_order
 from opgen.source import Source
 from opgen.syntax import ast
 from opgen.syntax.parse import parse
@@ -54,27 +56,27 @@ def compile_specs(
     targets: Sequence[str] = tuple(TARGETS),
     read: Callable[[str], Source],
     progress: Callable[[Source], None] = lambda source: None,
+    jobs: int = 1,
 ) -> Build:
     """Builds specs for targets; `read` loads a file that a spec uses, `progress` hears of each spec.
 
-    Raises `SpecError` with all that is wrong in them, and `InternalError` for a bug.
+    With several `jobs`, so many processes share the specs; nothing else depends on their number.
+
+    Raises `SpecError` with all that is wrong in the specs, and `InternalError` for a bug.
     """
     found = Diagnostics()
     specs: list[BuiltSpec] = []
+    compiled = in_order(functools.partial(_compile_spec, targets=targets, read=read), sources, jobs)
     for source in sources:
         progress(source)
-        spec = _compile_spec(source, targets, read, found)
+        spec, diagnostics = next(compiled)
+        _add(found, diagnostics)
         specs += [] if spec is None else [spec]
     _refuse_clashes(specs, found)
     found.raise_if_errors()
     files: dict[str, tuple[str, str | None]] = {}
-    for spec in specs:
-        for op in spec.ops:
-            module = module_context(op.ir, op.plans, spec.source.name)
-            name = module_name(op.ir.name)
-            files[f"{name}.py"] = (render_module(module), spec.source.name)
-            tests = render_test(test_context(op.ir, module))
-            files[f"tests/test_{name}.py"] = (tests, spec.source.name)
+    for spec, texts in zip(specs, in_order(_render_spec, specs, jobs), strict=True):
+        files |= {path: (text, spec.source.name) for path, text in texts}
     modules = tuple(sorted(op.ir.name for spec in specs for op in spec.ops))
     files |= {path: (text, None) for path, text in package.runtime_files().items()}
     files["__init__.py"] = (package.package_index(modules), None)
@@ -87,17 +89,17 @@ def package_index(modules: tuple[str, ...]) -> str:
 
 
 def _compile_spec(
-    source: Source, targets: Sequence[str], read: Callable[[str], Source], found: Diagnostics
-) -> BuiltSpec | None:
-    """A spec in all its forms, or None where something is wrong with it."""
+    source: Source, targets: Sequence[str], read: Callable[[str], Source]
+) -> tuple[BuiltSpec | None, tuple[Diagnostic, ...]]:
+    """A spec in all its forms, or None where something is wrong with it, and what is to be said of it."""
     chosen = tuple(TARGETS[name] for name in targets)
     folder = posixpath.dirname(source.name)
+    found = Diagnostics()
     try:
         file = parse(source)
         lowered = lower(file, read=lambda path: read(posixpath.join(folder, path)))
     except SpecError as error:
-        _add(found, error.diagnostics)
-        return None
+        return None, error.diagnostics
     _add(found, lowered.warnings)
     ops = []
     for op in lowered.ops:
@@ -106,7 +108,17 @@ def _compile_spec(
             ops.append(BuiltOp(op, plan_op(op, chosen)))
         except SpecError as error:
             _add(found, error.diagnostics)
-    return BuiltSpec(source, file, tuple(ops))
+    return BuiltSpec(source, file, tuple(ops)), tuple(found.found)
+
+
+def _render_spec(spec: BuiltSpec) -> tuple[tuple[str, str], ...]:
+    """The files of a spec's ops by path."""
+    files = []
+    for op in spec.ops:
+        module = module_context(op.ir, op.plans, spec.source.name)
+        files.append((f"{op.ir.name}.py", render_module(module)))
+        files.append((f"tests/test_{op.ir.name}.py", render_test(test_context(op.ir, module))))
+    return tuple(files)
 
 
 def _add(found: Diagnostics, more: Sequence[Diagnostic]) -> None:

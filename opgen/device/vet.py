@@ -20,12 +20,12 @@ from opgen.device.estimates import Estimator
 from opgen.device.launches import Chosen, launches
 from opgen.device.load import load_sources
 from opgen.device.offline import Alignment, Job, job_of
-from opgen.device.pool import work_off
 from opgen.device.units import NO_UNIT, REFUSED, UNITS
 from opgen.device.vet_worker import Place, compiling
 from opgen.emit.names import module_name
 from opgen.emit.render import as_rendered
 from opgen.output import replace_file
+from opgen.pool import work_off
 from opgen.source import Source
 from opgen.targets import TARGETS, Target
 
@@ -36,7 +36,7 @@ ESTIMATE_SLACK = (0.15, 4096)
 """How far a planned size of shared memory may lie above the compiler's: this share of it, or these bytes."""
 
 _SECONDS_A_JOB = 300.0
-_CACHE_FORMAT = 1
+_CACHE_FORMAT = 2
 
 Progress = Callable[[int, int], None]
 
@@ -61,7 +61,7 @@ class Planned:
 
 @dataclass(frozen=True)
 class Row:
-    """What a job came to: figures or a fault of the compiler, and what is wrong with it."""
+    """What a job came to: figures or a fault of the compiler, what is wrong with it, and how long it was compiled."""
 
     planned: Planned
     figures: Figures | None
@@ -72,7 +72,8 @@ class Row:
 
 @dataclass(frozen=True)
 class Counts:
-    """`total` jobs were planned, `unique` of them differ; of those `run`, `cached` and `left` (by a sample)."""
+    """`total` jobs were planned, `unique` of them differ; of those `run`, `cached` and `left` (by a sample, or when the
+    time was over)."""
 
     total: int
     unique: int
@@ -102,10 +103,11 @@ def main(
     targets: Sequence[str],
     jobs: int,
     sample: int | None,
+    minutes: float | None,
     progress: Progress,
     clock: Callable[[], float],
 ) -> Vetting:
-    """Builds specs and compiles their kernels. Raises `SpecError` for mistakes in the specs."""
+    """Builds specs and compiles their kernels, for `minutes` at most. Raises `SpecError` for mistakes in the specs."""
     begun = clock()
     with as_rendered():
         build, package = load_sources(sources, read)
@@ -116,7 +118,8 @@ def main(
         estimator = Estimator(op.ir, {plan.target: plan for plan in op.plans})
         planned += plan_jobs(module, estimator, targets, skipped)
     folder = str(Path(str(package.__file__)).parents[1])
-    rows, counts = run(planned, folder, jobs=jobs, sample=sample, progress=progress)
+    is_over = (lambda: clock() - begun > minutes * 60) if minutes else _never
+    rows, counts = run(planned, folder, jobs=jobs, sample=sample, is_over=is_over, progress=progress)
     return Vetting(
         triton.__version__, tuple(targets), rows, counts, tuple(dict.fromkeys(skipped)), clock() - begun
     )
@@ -164,14 +167,15 @@ def _planned(
 ) -> Planned:
     job = job_of(chosen.launch, target, alignment)
     types = [str(dtype).removeprefix("torch.") for dtype in call.types]
+    is_wide = call.is_plain and alignment is Alignment.DIVISIBLE
     return Planned(
         op=module.__name__.rpartition(".")[2],
         types=", ".join(types) or "fixed",
         layout=call.label,
         alignment=alignment,
         config=_words(chosen.config),
-        estimate=estimator.shared_bytes(chosen, types, target),
-        is_tight=call.is_plain and alignment is Alignment.DIVISIBLE,
+        estimate=estimator.shared_bytes(chosen, types, target, is_wide=is_wide),
+        is_tight=is_wide,
         job=job,
     )
 
@@ -197,10 +201,8 @@ def _strictness(one: Planned) -> tuple[bool, float]:
     return not one.is_tight, float("inf") if one.estimate is None else one.estimate
 
 
-def sampled(planned: Sequence[Planned], count: int | None) -> tuple[Planned, ...]:
-    """`count` jobs, spread over ops, kernels and targets; the same ones for the same kernels."""
-    if count is None or count >= len(planned):
-        return tuple(planned)
+def spread(planned: Sequence[Planned]) -> tuple[Planned, ...]:
+    """Jobs in an order in which ops, kernels and targets take turns; the same for the same kernels."""
     groups: dict[tuple[str, str, str], list[tuple[str, Planned]]] = {}
     for one in planned:
         place = replace(one.job, source="").key  # which text a release of Triton hashes is its own affair
@@ -209,38 +211,53 @@ def sampled(planned: Sequence[Planned], count: int | None) -> tuple[Planned, ...
     for members in groups.values():
         ordered = sorted(members, key=lambda member: member[0])
         turns += [(turn, place, one) for turn, (place, one) in enumerate(ordered)]
-    return tuple(one for _, _, one in sorted(turns, key=lambda turn: turn[:2])[:count])
+    return tuple(one for _, _, one in sorted(turns, key=lambda turn: turn[:2]))
 
 
 # --- compiling ----------------------------------------------------------------------------------
 
 
+def _never() -> bool:
+    return False
+
+
 def run(
-    planned: Sequence[Planned], folder: str, *, jobs: int, sample: int | None, progress: Progress
+    planned: Sequence[Planned],
+    folder: str,
+    *,
+    jobs: int,
+    sample: int | None,
+    progress: Progress,
+    is_over: Callable[[], bool] = _never,
 ) -> tuple[tuple[Row, ...], Counts]:
-    """The rows of all distinct jobs, or of a sample of them; `folder` holds the package of their kernels."""
+    """The rows of all distinct jobs, or of a sample of them; `folder` holds the package of their kernels.
+
+    When the time is over, what is not compiled yet is left.
+    """
     distinct = unique(planned)
-    chosen = sampled(distinct, sample)
+    chosen = spread(distinct)[:sample]
     rows: list[Row] = []
     rest: dict[str, Planned] = {}
     for one in chosen:
-        known = _cached(one.job)
+        known, seconds = _cached(one.job)
         if known is None and not limits(one):
             rest[one.job.key] = one
         else:
-            rows.append(_row(one, known, None, 0.0, is_cached=known is not None))
+            rows.append(_row(one, known, None, seconds, is_cached=known is not None))
     done = len(rows)
     progress(done, len(chosen))
-    ordered = sorted((one.job for one in rest.values()), key=lambda job: job.key)
+    ordered = [one.job for one in rest.values()]
     for outcome in work_off(ordered, compiling, Place(folder), jobs, _SECONDS_A_JOB):
         one = rest[outcome.piece.key]
         if outcome.fault is None:
-            _remember(one.job, outcome.result)
+            _remember(one.job, outcome.result, outcome.seconds)
         rows.append(_row(one, outcome.result, outcome.fault, outcome.seconds, is_cached=False))
         done += 1
         progress(done, len(chosen))
+        if is_over():
+            break
     cached = sum(row.is_cached for row in rows)
-    counts = Counts(len(planned), len(distinct), len(rows) - cached, cached, len(distinct) - len(chosen))
+    counts = Counts(len(planned), len(distinct), len(rows) - cached, cached, len(distinct) - len(rows))
     return tuple(sorted(rows, key=_order)), counts
 
 
@@ -301,7 +318,9 @@ def _estimate_faults(one: Planned, figures: Figures) -> Iterator[str]:
 
 
 def _unit_faults(target: Target, figures: Figures) -> Iterator[str]:
-    """Products that ought to use the matrix unit and do not."""
+    """Products that ought to use the matrix unit and do not, and exact ones that NVIDIA's rounds to tf32."""
+    if figures.dots == ("f32 ieee",) and figures.unit is not None and not target.is_amd:
+        yield f"an exact product of f32 uses {figures.unit}, which rounds to tf32 on {target.name}"
     for dot in figures.dots:
         dtype, _, precision = dot.partition(" ")
         wanted = UNITS.get(dtype, {}).get(target.name)
@@ -326,13 +345,15 @@ def _cache_file(job: Job) -> Path:
     return cache_folder() / "vet" / key[:2] / f"{key}.json"
 
 
-def _cached(job: Job) -> Figures | None:
+def _cached(job: Job) -> tuple[Figures | None, float]:
+    """A job's figures and the seconds that they took, where they are known."""
     try:
         told = json.loads(_cache_file(job).read_text(encoding="utf-8"))
-        return replace(Figures(**told), dots=tuple(told["dots"]))
+        seconds = told.pop("seconds")
+        return replace(Figures(**told), dots=tuple(told["dots"])), seconds
     except (OSError, ValueError, TypeError, KeyError):
-        return None
+        return None, 0.0
 
 
-def _remember(job: Job, figures: Figures) -> None:
-    replace_file(_cache_file(job), json.dumps(asdict(figures)) + "\n")
+def _remember(job: Job, figures: Figures, seconds: float) -> None:
+    replace_file(_cache_file(job), json.dumps({**asdict(figures), "seconds": round(seconds, 3)}) + "\n")

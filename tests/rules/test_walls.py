@@ -27,12 +27,13 @@ MAY_IMPORT: dict[str, tuple[str, ...]] = {
     # Advice needs the typed graph alone: it is given where no kernel can be planned, before one is written.
     "advise": ("source", "diagnostics", *TABLES, "ir"),
     "emit": ("source", "diagnostics", "manifest", "resources", "dtypes", "primitives", "ir", "plan"),
-    "pipeline": ALL_STAGES,
+    "pool": (),
+    "pipeline": (*ALL_STAGES, "pool"),
     "folder_lock": (),
     "output": ("manifest", "folder_lock"),
     "config": ("source", "diagnostics"),
     "starter": ("dtypes",),
-    "device": (*ALL_STAGES, "pipeline", "output", "config"),
+    "device": (*ALL_STAGES, "pool", "pipeline", "output", "config"),
 }
 COMMAND_LINE = "cli"  # `cli.py`, its parts `cli_*.py` and `__main__.py`: may import everything
 

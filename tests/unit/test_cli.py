@@ -2,6 +2,7 @@
 
 import io
 import json
+import os
 import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -13,6 +14,7 @@ import pytest
 
 from opgen.cli import main
 from opgen.cli_report import MANY_SPECS
+from opgen.cli_session import cores
 from opgen.diagnostics import Diagnostic, InternalError, Severity, SpecError
 from opgen.manifest import HEADER, MANIFEST, VERSION, describe
 from opgen.source import Source, Span
@@ -43,6 +45,7 @@ def stand_in(
     targets: Sequence[str],
     read: Callable[[str], Source],
     progress: Callable[[Source], None],
+    jobs: int,
 ) -> _Build:
     """A module that holds the spec's text and the targets, or what the text asks for."""
     specs, files, warnings = [], [], []
@@ -440,6 +443,39 @@ def test_progress(project: Path, capsys: Output, monkeypatch: pytest.MonkeyPatch
     shown = on_terminal(monkeypatch, "build")
     assert "\n" not in shown
     assert shown.endswith("\r\033[K")
+
+
+@pytest.mark.parametrize(
+    ("specs", "arguments", "expected"),
+    [(2, ["--jobs", "4"], 1), (16, ["--jobs", "1"], 1), (16, ["--jobs", "3"], 3), (16, ["--jobs", "40"], 4)],
+)
+@pytest.mark.parametrize("command", ["build", "check"])
+def test_processes_share_many_specs(
+    project: Path,
+    capsys: Output,
+    monkeypatch: pytest.MonkeyPatch,
+    command: str,
+    specs: int,
+    arguments: list[str],
+    expected: int,
+) -> None:
+    given: list[int] = []
+
+    def noting(sources: Sequence[Source], *, jobs: int, **others: Any) -> _Build:
+        given.append(jobs)
+        return stand_in(sources, jobs=jobs, **others)
+
+    monkeypatch.setattr(sys.modules["opgen.pipeline"], "compile_specs", noting)
+    for i in range(specs - 2):
+        (project / f"specs/s{i}.op").write_text(SPEC)
+    assert run(capsys, command, *arguments)[0] == 0
+    assert given == [expected]
+
+
+def test_a_build_takes_all_cores(project: Path, capsys: Output, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert "default: the cores" in run(capsys, "build", "--help")[1]
+    assert 1 <= cores() <= (os.cpu_count() or 1)
+    assert run(capsys, "build", "--jobs", "0")[0] == 1
 
 
 # --- fmt and new --------------------------------------------------------------------------------

@@ -118,6 +118,115 @@ def test_interrupt_by_signal(project: Path) -> None:
     assert (process.returncode, err) == (130, "interrupted\n")
 
 
+# --- several processes share the specs ------------------------------------------------------------
+
+MANY = 10
+
+#: Runs the command line after a change of the pipeline that takes effect in processes of the build alone.
+CHANGED = """
+import os, signal, sys
+import opgen.pipeline
+from opgen.cli import main
+
+ours, module_context = os.getpid(), opgen.pipeline.module_context
+
+def changed(op, plans, spec):
+    if os.getpid() != ours:
+        {change}
+    return module_context(op, plans, spec)
+
+opgen.pipeline.module_context = changed
+signal.signal(signal.SIGINT, signal.default_int_handler)  # ignored in a background job
+sys.exit(main({arguments}))
+"""
+
+
+@pytest.fixture
+def many(tmp_path: Path) -> Path:
+    """A folder with settings and small specs."""
+    (tmp_path / "specs").mkdir()
+    (tmp_path / "pyproject.toml").write_text('[tool.opgen]\ntargets = ["sm_90"]\n')
+    for number in range(MANY):
+        text = f"op scaled_{number}(x: T[...]) -> y: T[...] {{ y = x * {number} }}\n"
+        (tmp_path / f"specs/scaled_{number:02}.op").write_text(text)
+    return tmp_path
+
+
+def made_by(project: Path, *arguments: str) -> tuple[int, str, str, dict[str, bytes]]:
+    """Exit code, output, and the files that a fresh build makes."""
+    shutil.rmtree(project / "generated", ignore_errors=True)
+    done = python(project, "-m", "opgen", "build", *arguments)
+    files = {path.name: path.read_bytes() for path in (project / "generated").rglob("*") if path.is_file()}
+    return done.returncode, done.stdout, done.stderr, files
+
+
+def test_a_build_does_not_depend_on_processes(many: Path) -> None:
+    alone = made_by(many, "--jobs", "1")
+    assert (alone[0], len(alone[2].splitlines())) == (0, MANY)
+    assert made_by(many, "--jobs", "2") == alone
+
+
+def test_mistakes_do_not_depend_on_processes(many: Path) -> None:
+    for number in (9, 3, 7):
+        (many / f"specs/scaled_{number:02}.op").write_text("op wrong(x: T[...]) -> y: T[...] { y = z }\n")
+    (many / "specs/scaled_05.op").write_text("op scaled_4(x: T[...]) -> y: T[...] { y = x }\n")
+    for arguments in ([], ["--format", "json"]):
+        alone = made_by(many, "--jobs", "1", *arguments)
+        assert (alone[0], alone[3]) == (1, {})
+        assert made_by(many, "--jobs", "2", *arguments) == alone
+
+
+def test_what_befalls_a_process_does_not_show(many: Path) -> None:
+    alone = made_by(many, "--jobs", "1")
+    for change in (
+        "os.kill(os.getpid(), signal.SIGKILL)",
+        "raise ValueError('only here')",
+        "print('loud', file=sys.stderr)",
+    ):
+        shutil.rmtree(many / "generated")
+        code = CHANGED.replace("{change}", change).replace("{arguments}", "['build', '--jobs', '2']")
+        done = python(many, "-c", code)
+        assert (done.returncode, done.stdout, done.stderr) == alone[:3], change
+
+
+@pytest.mark.parametrize("jobs", ["1", "2"])
+def test_a_mistake_of_opgen_names_its_spec(many: Path, jobs: str) -> None:
+    code = (
+        "import opgen.pipeline, sys; from opgen.cli import main; lower = opgen.pipeline.lower; "
+        "opgen.pipeline.lower = lambda file, read: 1 / ('_08.op' not in file.source.name) and lower(file, read=read); "
+        f"sys.exit(main(['check', '--jobs', '{jobs}']))"
+    )
+    done = python(many, "-c", code)
+    *lines, last = done.stderr.splitlines()
+    assert (done.returncode, done.stdout, len(lines)) == (2, "", 9)
+    assert last.startswith("internal error: specs/scaled_08.op: ZeroDivisionError: division by zero;")
+
+
+@pytest.mark.parametrize("seconds", [0.0, 0.1, 0.4])
+def test_interrupt_of_processes(many: Path, seconds: float) -> None:
+    """Ctrl-C goes to all processes of the terminal's group."""
+    change = "import time; time.sleep(1)"
+    code = CHANGED.replace("{change}", change).replace("{arguments}", "['build', '--jobs', '2']")
+    process = subprocess.Popen(
+        [sys.executable, "-c", code],
+        cwd=many,
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
+        stderr=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
+    )
+    assert process.stderr is not None
+    assert process.stderr.readline() == f"[1/{MANY}] specs/scaled_00.op\n"
+    time.sleep(seconds)
+    os.killpg(process.pid, signal.SIGINT)
+    *lines, last = process.communicate(timeout=60)[1].splitlines()
+    assert (process.returncode, last) == (130, "interrupted")
+    assert [line for line in lines if not line.startswith("[")] == []
+    with pytest.raises(ProcessLookupError):
+        os.killpg(process.pid, 0)
+    assert not (many / "generated").exists()
+
+
 def test_sixteen_builds_of_the_same_spec_at_once(project: Path) -> None:
     code = (
         "import sys; from opgen.cli import main; code = main(['build', 'specs/swish.op']); "

@@ -45,8 +45,8 @@ _ROWS = {
 }
 """Tiles of row kernels: whole rows, rows in a loop, and rows in pieces."""
 
-_PERSISTENT = RowTile("resident", 1, 16, 1, programs=1)
-"""Programs that take one tile after another: more of them than a GPU has multiprocessors."""
+_PERSISTENT = (RowTile("resident", 1, 16, 1, programs=1), RowTile("looped", 1, 16, 1, programs=1))
+"""Programs that take one tile after another, where there are more tiles than a GPU has multiprocessors."""
 
 _SIDES = {"small": (16, 16, 32), "middle": (32, 32, 32), "large": (64, 64, 32)}
 """Tiles of products: the least that matrix units take for all types, and larger ones."""
@@ -175,7 +175,8 @@ def edges(case: Any, types: Types) -> Iterator[tuple[Sizes, tuple[int, ...], tup
                 yield sizes, leading, (*others[:place], config, *others[place + 1 :])
         if isinstance(kernel, RowKernel) and not is_slow:
             sizes, leading = _sized(((kernel.walk.kept, 135), (kernel.walk.reduced, 5)))
-            yield sizes, leading, (*others[:place], _PERSISTENT, *others[place + 1 :])
+            for config in _PERSISTENT:
+                yield sizes, leading, (*others[:place], config, *others[place + 1 :])
 
 
 def beyond(case: Any, kernel: Any, config: Any) -> Iterator[tuple[Sizes, tuple[int, ...]]]:
