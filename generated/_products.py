@@ -4,20 +4,19 @@
 from __future__ import annotations
 
 import functools
-import os
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from math import prod
 from typing import Any
 
 import torch
-from triton.testing import do_bench
 from triton.tools.tensor_descriptor import TensorDescriptor
 
 from ._binding import DTYPES, Bound
 from ._elementwise import Access, Walk, access_strides, atoms, family
-from ._launching import as_it_is, for_target, multiprocessors_of
+from ._launching import for_target, multiprocessors_of
 from ._layout import LARGEST_INT32, collapse, last_offset
+from ._product_tuning import bucket, fastest, may_time, rivals, tunes
 
 GROUP_DIMS = 3
 """Most dims of one group after collapsing; beyond, the caller copies operands."""
@@ -170,7 +169,8 @@ class ProductLaunch:
     finish: Mapping[str, Any] = field(default_factory=dict)
     finish_grid: tuple[int] = (0,)
     matrices: tuple[tuple[Any, ...], ...] = ()
-    rivals: tuple[Any, tuple[ProductLaunch, ...]] | None = None
+    bucket: tuple[Any, ...] | None = None
+    rivals: tuple[ProductLaunch, ...] = ()
 
     def descriptors(
         self, via: Any, left: tuple[torch.Tensor, ...], right: tuple[torch.Tensor, ...]
@@ -275,35 +275,28 @@ class ProductKernel:
         if 0 in (batch, m, n):
             return None
         dtype = bound.types.get(self.multiplied) or DTYPES[self.multiplied]
-        if config is None:
-            bands = for_target(self.configs, bound.device)[CLASSES[dtype]]
-            config = next(band.config for band in bands if m <= band.m and n * batch <= band.n)
-        return _launch(self, bound, groups, layouts, config, _SUMS.get(dtype, torch.float32))
+        figures = functools.partial(
+            _launch, self, bound, groups, layouts, sums=_SUMS.get(dtype, torch.float32)
+        )
+        if config is not None:
+            return figures(config)
+        bands = for_target(self.configs, bound.device)[CLASSES[dtype]]
+        chosen = figures(next(band.config for band in bands if m <= band.m and n * batch <= band.n))
+        if not tunes(bound.device):
+            return chosen
+        others = tuple(figures(one) for one in rivals((band.config for band in bands), m))
+        key = bucket(bound, chosen.shape, chosen.constants["WIDE"])
+        return replace(chosen, bucket=key, rivals=others)
 
 
 def _launch_tuned(
     launch: Callable[..., None], tuned: dict[Any, int], via: Any, figures: ProductLaunch, *arguments: Any
 ) -> None:
-    """Launches a product, under `OPGEN_AUTOTUNE=1` by the fastest of its target's configs for sizes like these.
-
-    The first call of a bucket of sizes times them all; it leaves tensors as one launch does.
-    """
-    if figures.rivals is not None and via is not torch.library.wrap_triton:
-        bucket, others = figures.rivals
-        if bucket not in tuned:
-            tensors = [one for one in arguments if isinstance(one, torch.Tensor)]
-            before = [one.clone() for one in tensors]
-            times = [do_bench(functools.partial(launch, as_it_is, one, *arguments), rep=20) for one in others]
-            tuned[bucket] = times.index(min(times))
-            for one, old in zip(tensors, before):
-                one.copy_(old)
-        figures = others[tuned[bucket]]
-    launch(via, figures, *arguments)
-
-
-def tunes(device: torch.device) -> bool:
-    """Whether configs are timed at run time: on GPUs, where the user's environment asks for it."""
-    return os.environ.get("OPGEN_AUTOTUNE") == "1" and device.type == "cuda" and not torch.compiler.is_compiling()
+    """Launches a product; where configs are timed at run time, by the fastest for sizes like these."""
+    key = figures.bucket
+    if key is not None and key not in tuned and may_time(via):
+        tuned[key] = fastest(launch, figures.rivals, arguments)
+    launch(via, figures.rivals[tuned[key]] if key in tuned else figures, *arguments)
 
 
 def _collapsed(walk: ProductWalk, bound: Bound, layouts: Mapping[str, Any]) -> dict[str, _Group]:
