@@ -55,7 +55,11 @@ _target = click.option(
     "--target", "targets", metavar="NAMES", callback=_split_commas, help="GPU targets, separated by commas."
 )
 _jobs = click.option(
-    "--jobs", metavar="N", type=click.IntRange(1), default=cores, help="Up to N processes; default: the cores."
+    "--jobs",
+    metavar="N",
+    type=click.IntRange(1),
+    default=cores,
+    help="The most processes; default: the cores.",
 )
 _color = click.option(
     "--no-color", is_flag=True, expose_value=False, callback=_no_color, help="Plain text (as does NO_COLOR)."
