@@ -30,8 +30,8 @@ class Primitive:
     """A primitive.
 
     `arity` is the least and the largest number of operands; `cost` the f32 instructions an element takes on a
-    recent GPU (rough: it ranks work for the planner) and `transcendental` whether it uses the special-function
-    unit; `ulps` bounds the error of the f32 result in units in the last place.
+    recent GPU (rough: it ranks work for the planner); `ulps` bounds the error of the f32 result in units in the last
+    place.
     """
 
     name: str
@@ -42,7 +42,6 @@ class Primitive:
     oracle: str
     cost: int = 1
     ulps: float = 0.5
-    transcendental: bool = False
 
 
 MANY = 64
@@ -52,7 +51,7 @@ _A, _F, _S = Rule.ARITHMETIC, Rule.FLOAT, Rule.SAME
 def _function(name: str, cost: int, torch: str = "", *, arity: int = 1, ulps: float = 4.0) -> Primitive:
     """A floating-point function under its own name in all columns."""
     spelling = torch or f"torch.{name}"
-    return Primitive(name, (arity, arity), _F, name, spelling, name, cost, ulps, True)
+    return Primitive(name, (arity, arity), _F, name, spelling, name, cost, ulps)
 
 
 def _test(name: str) -> Primitive:
@@ -66,7 +65,7 @@ _ROWS = (
     Primitive("div", (2, 2), _F, "div", "/", "/", 8, 2.5),
     Primitive("floordiv", (2, 2), _A, "floor_div", "rt.eager.floor_div", "//", 12, 2.5),
     Primitive("mod", (2, 2), _A, "floor_mod", "rt.eager.mod", "%", 14, 2.5),
-    Primitive("pow", (2, 2), _F, "pow", "torch.pow", "**", 40, 16.0, True),
+    Primitive("pow", (2, 2), _F, "pow", "torch.pow", "**", 40, 16.0),
     Primitive("neg", (1, 1), _A, "neg", "-", "-", 1, 0.0),
     Primitive("invert", (1, 1), Rule.BITS, "~", "~", "~", 1, 0.0),
     Primitive("lt", (2, 2), Rule.COMPARE, "<", "<", "<", 1, 0.0),
