@@ -150,11 +150,15 @@ class Bound:
         """The full shape of a declared tensor in its stored elements (bytes for packed types)."""
         return self.extents(tensor.parsed, packed=tensor.packed)
 
+    def named(self, one: Dim) -> int:
+        """The size of what a dim names; a fixed size is known where no tensor has it, too."""
+        return int(one.name) if one.name.isdigit() else self.sizes[one.name]
+
     def extents(self, dims: Sequence[Dim], *, packed: bool = False) -> tuple[int, ...]:
         """The sizes of dims, those of `...` spread out; a packed last dim has half its elements."""
         result: list[int] = []
         for one in dims:
-            result += self.ellipsis if one.name == "..." else (one.size(self.sizes[one.name]),)
+            result += self.ellipsis if one.name == "..." else (one.size(self.named(one)),)
         if packed:
             result[-1] //= 2
         return tuple(result)
@@ -299,15 +303,13 @@ def _bind_device(op: Operator, given: Sequence[tuple[Tensor, torch.Tensor]]) -> 
 
 def _bind_sizes(op: Operator, given: Sequence[tuple[Tensor, torch.Tensor]]) -> dict[str, int]:
     """The size of each name: from dims that are just the name first, then from multiples and fractions of it."""
-    fixed = {one.name for spec in op.results for one in spec.parsed if one.name.isdigit()}
-    sizes = {name: int(name) for name in fixed}
+    sizes: dict[str, int] = {}
     owner: dict[str, str] = {}
     found = [(one, spec, size) for spec, tensor in given for one, size in _named_sizes(op, spec, tensor)]
     for one, spec, size in sorted(found, key=lambda item: item[0].times != 1 or item[0].over != 1):
         if one.name.isdigit():
             if size != int(one.name):
                 raise ValueError(f"{op.name}: a dim of `{spec.name}` is {size}, but must be {one.name}")
-            sizes[one.name] = size
             continue
         if one.name not in sizes:
             if size % one.times:

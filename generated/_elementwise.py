@@ -225,7 +225,7 @@ def atoms(walk: Walk, bound: Bound) -> tuple[_Atom, ...]:
         steps = {one.over}
         for access in walk.accesses:
             steps |= {other.over for other in access.parsed if family(other) == family(one) and other.over > one.over}
-        extent = bound.sizes[one.name] * one.times
+        extent = bound.named(one) * one.times
         for step in sorted(steps, reverse=True):
             pieces.append(_Atom(family(one), step, extent // step))
             extent = step

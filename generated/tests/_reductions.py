@@ -47,7 +47,7 @@ def _over(function: Callable[[Value], Value]) -> Callable[[Operand, str, str], V
         terms = math.prod(x.shape[axis] for axis in axes)
         sizes = [x.shape[axis] for axis in others]
         result = function(
-            x.map(lambda tensor: tensor.permute(*others, *axes).reshape(*sizes, terms))
+            x.map(lambda tensor: tensor.permute([*others, *axes]).reshape(*sizes, terms))
         )
         kept = [1 if axis in axes else x.shape[axis] for axis in range(x.value.ndim)]
         shape = kept[leading:] if "..." in gone else kept

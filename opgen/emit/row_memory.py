@@ -29,8 +29,12 @@ class RowMemory:
         reduced = {dim.family for dim in self.kernel.part.reduced}
         moving = [dim.family for dim in access.dims if dim not in access.gathered]
         by_column = any(dim in reduced for dim in moving)
-        by_row = any(dim not in reduced for dim in moving) or not by_column
+        by_row = any(dim not in reduced for dim in moving) or not by_column or self._is_written(access)
         return ("r" if by_row else "") + ("c" if by_column else "")
+
+    def _is_written(self, access: Access) -> bool:
+        """Whether an access is a store, whose offsets have the shape of a tile also where no dim is kept."""
+        return access.tensor in self.stored and not access.gathered
 
     def by_column(self, access: Access) -> bool:
         """Whether an access moves along the columns."""
@@ -38,8 +42,7 @@ class RowMemory:
 
     def declared(self, access: Access) -> str:
         """The strides that the runtime passes for an access."""
-        written = "w" if access.tensor in self.stored and not access.gathered else ""
-        return self.parts[access] + written
+        return self.parts[access] + ("w" if self._is_written(access) else "")
 
     def strides(self, access: Access) -> list[str]:
         """The names of an access's strides, as the kernel takes them."""

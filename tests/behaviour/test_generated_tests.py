@@ -35,12 +35,18 @@ op f(x: f32[..., 3], g: f16[K]) -> (y: f32[..., 3, K, 2], z: f32[..., 3], w: f16
 }
 """
 FIXED_AT_END = "op f(x: f32[...]) -> y: f32[..., 3] { y = x * 2 }"
+FIXED_POSITIONS = "op f(x: f32[M]) -> y: f32[M] { y = x * sum[5](index[5]) }"
+LEADING_ALONE = "op f(x: f32[...]) -> y: f32[...] { y = x - logsumexp[...](x) }"
+NOTHING_KEPT = "op f(x: f32[A, B]) -> y: f32[B, A] { y = x - max[A, B](x) }"
 SPECS = {
     "coarse": COARSE,
     "coarse_first": COARSE_FIRST,
     "integers_to_floats": INTEGERS_TO_FLOATS,
     "fixed": FIXED,
     "fixed_at_end": FIXED_AT_END,
+    "fixed_positions": FIXED_POSITIONS,
+    "leading_alone": LEADING_ALONE,
+    "nothing_kept": NOTHING_KEPT,
 }
 
 

@@ -77,6 +77,8 @@ REFUSED: tuple[tuple[Callable[[Any], Any], type[Exception], str], ...] = (
     ),
     (lambda ops: ops.two(zeros(2, 3), zeros(3), out=zeros(3, 2)), TypeError, "two `out`"),
     (lambda ops: ops.two(zeros(2, 3), zeros(3), out=(zeros(3, 2),)), TypeError, "two `out` 2 1"),
+    (lambda ops: ops.two(zeros(2, 3), zeros(3), out=zeros(2, 3, 2)), TypeError, "two `out` tuple of 2"),
+    (lambda ops: ops.two(zeros(2, 3), zeros(3), out=zeros()), TypeError, "two `out` tuple of 2"),
     (
         lambda ops: ops.add(zeros(4), out=zeros(1).expand(4)),
         ValueError,
