@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import re
+import shlex
 import sys
 import traceback
 from collections.abc import Sequence
@@ -28,6 +30,7 @@ SPECS_A_PROCESS = 4  # fewer take less time than the process
 
 BAD_USAGE = "OPG900"
 CANNOT_WRITE = "OPG905"
+MISSING_PACKAGE = "OPG998"
 INTERNAL = "OPG999"
 
 
@@ -121,8 +124,11 @@ def _run(commands: click.Group, session: Session, arguments: Sequence[str]) -> i
         return INTERRUPTED
     except BrokenPipeError:
         raise
-    except Exception as error:  # noqa: BLE001 - whatever else happens is a mistake of ours
-        return _fail_internal(session, error)
+    except Exception as error:  # noqa: BLE001 - whatever else happens is a mistake of ours, or of the installation
+        if os.environ.get("OPGEN_DEBUG") == "1":
+            traceback.print_exception(error)
+        package = _missing_package(error)
+        return _fail_internal(session, error) if package is None else _fail_install(session, package)
 
 
 def _fail_usage(session: Session, error: click.ClickException) -> int:
@@ -135,8 +141,6 @@ def _fail_usage(session: Session, error: click.ClickException) -> int:
 
 def _fail_internal(session: Session, error: Exception) -> int:
     """One line that names the spec and says what to do; the traceback only for who asks for it."""
-    if os.environ.get("OPGEN_DEBUG") == "1":
-        traceback.print_exception(error)
     name = session.progress.current or "opgen"
     fault = " ".join(f"{type(error).__name__}: {error}".split())
     message = f"{fault}; please report it, with the spec and what OPGEN_DEBUG=1 prints"
@@ -145,3 +149,30 @@ def _fail_internal(session: Session, error: Exception) -> int:
     else:
         print(f"internal error: {name}: {message}", file=sys.stderr)
     return INTERNAL_ERROR
+
+
+def _fail_install(session: Session, package: str) -> int:
+    message = f"opgen needs {package}, which is not installed: pip install {_requirement(package)}"
+    if session.report.json:
+        session.report.add([file_diagnostic(MISSING_PACKAGE, "opgen", message)])
+    else:
+        print(f"error: {message}", file=sys.stderr)
+    return INTERNAL_ERROR
+
+
+def _missing_package(error: Exception) -> str | None:
+    """The package, neither Python's nor ours, that an error tells is missing."""
+    name = (error.name or "").partition(".")[0] if isinstance(error, ModuleNotFoundError) else ""
+    return None if name in ("", "opgen") or name in sys.stdlib_module_names else name
+
+
+def _requirement(package: str) -> str:
+    """A package as `pip install` takes it, with the version that opgen's own installation asks for."""
+    from importlib import metadata
+
+    try:
+        wanted = metadata.requires("opgen") or []
+    except metadata.PackageNotFoundError:
+        wanted = []
+    found = (one.partition(";")[0].strip() for one in wanted)
+    return next((shlex.quote(one) for one in found if re.match(rf"{re.escape(package)}\b", one)), package)

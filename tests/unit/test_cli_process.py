@@ -1,11 +1,14 @@
 """The command line as a process of its own: what it imports, pipes, signals, and many at once."""
 
+import json
 import os
+import shlex
 import shutil
 import signal
 import subprocess
 import sys
 import time
+from importlib import metadata
 from pathlib import Path
 
 import pytest
@@ -67,6 +70,32 @@ def test_poison_works(project: Path) -> None:
     done = poisoned(project, {"lark"}, "check")
     assert done.returncode == 2
     assert "lark was imported" in done.stderr
+
+
+def without(project: Path, package: str, *arguments: str) -> subprocess.CompletedProcess[str]:
+    """Runs the command line where a package cannot be imported."""
+    code = f"import sys; sys.modules[{package!r}] = None; from opgen.cli import main; sys.exit(main({arguments}))"
+    return python(project, "-c", code)
+
+
+@pytest.mark.parametrize("command", ["build", "check"])
+@pytest.mark.parametrize("package", ["black", "jinja2", "lark"])
+def test_a_missing_package_is_told_in_one_line(project: Path, package: str, command: str) -> None:
+    (requirement,) = (one for one in metadata.requires("opgen") or () if one.startswith(package))
+    message = f"opgen needs {package}, which is not installed: pip install {shlex.quote(requirement)}"
+    done = without(project, package, command)
+    assert (done.returncode, done.stdout, done.stderr) == (2, "", f"error: {message}\n")
+    done = without(project, package, command, "--format", "json")
+    assert (done.returncode, done.stderr) == (2, "")
+    (record,) = json.loads(done.stdout)
+    assert (record["code"], record["message"]) == ("OPG998", message)
+
+
+def test_a_missing_module_of_opgen_is_a_mistake_of_opgen(project: Path) -> None:
+    for module in ("opgen.pipeline", "fractions"):
+        done = without(project, module, "build")
+        assert done.returncode == 2
+        assert done.stderr.startswith("internal error: ")
 
 
 @pytest.mark.parametrize("arguments", [("--version",), ("--help",), ("targets",), ("new", "fresh")])
