@@ -144,12 +144,10 @@ def scalar_text(kernel: Kernel, name: str) -> str:
     return f"scalar({local}, tl.{dtype.triton}).to(tl.{dtype.compute_triton})"
 
 
-def result_names(kernel: Kernel, stores: tuple[Store, ...]) -> list[str]:
+def result_names(kernel: Kernel, stores: tuple[Store, ...], taken: Collection[str] = ()) -> list[str]:
     """What the kernel calls the formula's results; a tensor that is read as well has its name already."""
-    own = (kernel.values, kernel.pointers, kernel.offsets)
-    names = Names(
-        {*RESERVED, *KERNEL_NAMES, *kernel.integers, *(name for names in own for name in names.values())}
-    )
+    own = [*kernel.values.values(), *kernel.pointers.values(), *kernel.offsets.values(), *kernel.integers]
+    names = Names({*RESERVED, *KERNEL_NAMES, *taken, *own})
     return [names.fresh(f"new_{one.target}" if one.target in kernel.values else one.target) for one in stores]
 
 

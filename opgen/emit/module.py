@@ -16,7 +16,7 @@ from opgen.emit.dialects import number_text
 from opgen.emit.documentation import function_doc, module_doc
 from opgen.emit.kernel_names import LaunchNames
 from opgen.emit.kinds import EmittedKernel, TableNames, config_table, emit_kernel, walk_table
-from opgen.emit.names import DEVICE_FUNCTIONS, MODULE_NAMES, Names, ascii_name, type_name
+from opgen.emit.names import DEVICE_FUNCTIONS, LAUNCHER_NAMES, MODULE_NAMES, Names, ascii_name, type_name
 from opgen.emit.reference import is_variant, reference_lines
 from opgen.emit.tables import declaration, each, quoted, read_across, tensor_text
 from opgen.emit.variants import specialised
@@ -87,7 +87,7 @@ def _table_names(plan: Plan, names: Names) -> tuple[TableNames, ...]:
 
 def _launch_names(op: Op, plan: Plan) -> LaunchNames:
     """The launchers' names: they all take the same, whether they use it or not."""
-    local = Names(MODULE_NAMES)
+    local = Names((*MODULE_NAMES, *LAUNCHER_NAMES))
     of = {item.name: local.fresh(item.name) for item in (*op.params, *op.results)}
     across = read_across(op, plan)
     old = {one.name: local.fresh(f"{one.name}_old") for one in op.tensors if one.inout and one.name in across}

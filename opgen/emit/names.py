@@ -10,6 +10,8 @@ from opgen.primitives import PRIMITIVES
 
 #: What every generated module imports.
 MODULE_NAMES = ("torch", "triton", "tl", "rt")
+#: What launchers name themselves, beside their parameters.
+LAUNCHER_NAMES = ("range", "kernel", "arguments", "stage", "partial", "spanning", "descriptors")
 
 #: Functions of the package's runtime that kernels call, beside those that stand for primitives. PyTorch's compiler
 #: finds a kernel's helpers by their names in its module, so they are imported one by one.

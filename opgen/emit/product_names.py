@@ -72,6 +72,11 @@ def groups_of(sides: ProductSides, access: Access) -> tuple[str, ...]:
     return tuple(group for group in GROUPS if group in own)
 
 
+def kernel_words(kernel: Kernel) -> frozenset[str]:
+    """What the functions of a product name themselves: places, sizes, and the strides and layouts of accesses."""
+    return PRODUCT_NAMES | {stem + ending for stem in kernel.stems.values() for ending in _ENDINGS}
+
+
 def stride_names(stem: str, group: str) -> tuple[str, ...]:
     return tuple(f"{stem}_{GROUPS[group]}{place}" for place in range(GROUP_DIMS))
 

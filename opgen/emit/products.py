@@ -29,6 +29,7 @@ from opgen.emit.product_names import (
     SIZES,
     Piece,
     groups_of,
+    kernel_words,
     mentioned,
     named_kernel,
     piece,
@@ -261,7 +262,7 @@ def _write_lines(
 ) -> tuple[str, ...]:
     """The lines that load what the formula takes besides, call it, and store."""
     late = frozenset(tensor.name for tensor in one.kernel.op.tensors) - early
-    results = result_names(one.kernel, one.kernel.part.graph.stores)
+    results = result_names(one.kernel, one.kernel.part.graph.stores, kernel_words(one.kernel))
     arguments = ("m_ok & n_ok" if value == "mask" else value for value in one.kernel.formula.values())
     call = f"{', '.join(results)} = {formula.name}({', '.join(arguments)})"
     loads = load_lines(one, at, steps=None, names=late)

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping, Sequence
+
 from opgen.diagnostics import Diagnostics
 from opgen.ir.nodes import Op
 from opgen.ir.passes.partition import partition
 from opgen.ir.passes.parts import Part, Partition, as_part_sees
 from opgen.plan import elementwise, products, rows
 from opgen.plan.hints import Hints, check_hints, first_value, hints_for
-from opgen.plan.model import KernelPlan, Plan
+from opgen.plan.model import KernelPlan, Plan, ProductPlan
+from opgen.plan.multiplied import sides_of
 from opgen.targets import Target
 
 
@@ -20,9 +23,10 @@ def plan_op(op: Op, targets: tuple[Target, ...]) -> tuple[Plan, ...]:
     hints = {target.name: hints_for(op, target) for target in targets}
     summed = frozenset(dim for part in variants[0].parts if part.kind == "product" for dim in part.reduced)
     check_hints(targets, hints, summed)
+    _check_batches(variants[0], hints.values())
     temporaries = tuple(variant.temporaries for variant in variants)
     seen = tuple(as_part_sees(op, parts[0], temporaries[0]) for parts in kernels)
-    return tuple(
+    plans = tuple(
         Plan(
             target.name,
             tuple(
@@ -33,6 +37,8 @@ def plan_op(op: Op, targets: tuple[Target, ...]) -> tuple[Plan, ...]:
         )
         for target in targets
     )
+    _check_library(plans, hints)
+    return plans
 
 
 def _check_count(op: Op, found: Partition, targets: tuple[Target, ...]) -> None:
@@ -45,6 +51,41 @@ def _check_count(op: Op, found: Partition, targets: tuple[Target, ...]) -> None:
             kinds = ", ".join(f"{part.kind} over [{', '.join(map(str, part.space))}]" for part in found.parts)
             message = f"`{op.name}` takes {count} kernels, and {first_value(hint)} is asked for: {kinds}"
             diagnostics.error("OPG713", message, hint.span)
+    diagnostics.raise_if_errors()
+
+
+def _check_batches(found: Partition, hints: Iterable[Hints]) -> None:
+    """Raises `SpecError` at a block of a dim that all kernels walk one position at a time: a batch of products."""
+    sides = [sides_of(part) for part in found.parts if part.kind == "product"]
+    batched = {dim for own in sides for dim in own.batch}
+    tiled = {dim for own in sides for dim in (*own.m, *own.n, *own.k)}
+    tiled |= {dim for part in found.parts if part.kind != "product" for dim in part.space}
+    diagnostics = Diagnostics()
+    for dim, hint in (block for own in hints for block in own.blocks):
+        if dim in batched - tiled and 1 not in hint.values:
+            message = (
+                f"a tile of a product lies in one batch: its block of `{dim}` is 1, not {first_value(hint)}"
+            )
+            diagnostics.error("OPG715", message, hint.span)
+    diagnostics.raise_if_errors()
+
+
+def _check_library(plans: Sequence[Plan], hints: Mapping[str, Hints]) -> None:
+    """Raises `SpecError` where the vendor's product is asked for on a target and none of the op's can be one."""
+    diagnostics = Diagnostics()
+    for plan in plans:
+        asked = hints[plan.target].asked("strategy")
+        products = [kernel for kernel in plan.kernels if isinstance(kernel, ProductPlan)]
+        if asked is None or asked.values != ("library",) or not products:
+            continue
+        bands = (band for one in products for own in one.classes for band in own.bands)
+        if not any(band.configs[0][0].strategy == "library" for band in bands):
+            message = (
+                f"no product here can be a vendor's on {plan.target}: that takes tensors of f16, bf16, f32 or "
+                "f64 as they are, and multiplies f32 in full"
+            )
+            diagnostics.error("OPG716", message, asked.span)
+            break
     diagnostics.raise_if_errors()
 
 

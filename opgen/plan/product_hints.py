@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from typing import NoReturn
 
 from opgen.diagnostics import Diagnostics, InternalError
-from opgen.ir.nodes import HintRequest
+from opgen.ir.nodes import Dim, HintRequest
 from opgen.plan.hints import Hints
 from opgen.plan.model import ProductClass, ProductConfig, ProductSides
 from opgen.plan.product_space import SPACE, Axes
@@ -83,7 +83,7 @@ def narrowed(hints: Hints, sides: ProductSides) -> Narrowed:
     """What the hints of one target leave of the space; several dims of one side make one block together."""
     blocks: dict[str, Values] = {}
     for dim, hint in hints.blocks:
-        side = next((name for name in ("m", "n", "k") if dim in getattr(sides, name)), None)
+        side = _side(sides, dim)
         if side is not None:
             known = blocks.get(side, (1,))
             blocks[side] = tuple(a * int(b) for a in known for b in hint.values)
@@ -109,17 +109,32 @@ def narrowed(hints: Hints, sides: ProductSides) -> Narrowed:
     )
 
 
+def _side(sides: ProductSides, dim: Dim) -> str | None:
+    """The side that has a dim, else the one that has a multiple or a fraction of it."""
+    known = {one: name for name in ("k", "n", "m") for one in getattr(sides, name)}
+    by_name = {one.name: name for one, name in known.items()}
+    return known.get(dim, by_name.get(dim.name))
+
+
 def _ints(hint: HintRequest | None) -> Values | None:
     return None if hint is None else tuple(int(value) for value in hint.values)
 
 
 def _descriptors(hints: Hints) -> bool | None:
-    """Whether descriptors, which come with a persistent grid, are asked for; None where both are fine."""
-    for key in ("tma", "persistent"):
-        hint = hints.asked(key)
-        if hint is not None and len(hint.values) == 1:
-            return bool(hint.values[0])
-    return None
+    """Whether descriptors, which come with a persistent grid, are asked for; None where both are fine.
+
+    Raises `SpecError` where one is asked for without the other.
+    """
+    asked = [hint for key in ("tma", "persistent") if (hint := hints.asked(key)) is not None]
+    allowed = {True, False}.intersection(*(map(bool, hint.values) for hint in asked))
+    if not allowed:
+        diagnostics = Diagnostics()
+        message = (
+            "`tma` and `persistent` go together: programs that stay read their tiles through descriptors"
+        )
+        diagnostics.error("OPG714", message, asked[-1].span)
+        diagnostics.raise_if_errors()
+    return allowed.pop() if len(allowed) == 1 else None
 
 
 def refuse_hints(hints: Hints, target: Target, classes: Sequence[ProductClass]) -> NoReturn:
@@ -130,7 +145,7 @@ def refuse_hints(hints: Hints, target: Target, classes: Sequence[ProductClass]) 
         raise InternalError(f"no config of a product fits {target.name}")
     diagnostics = Diagnostics()
     wants_descriptors = [hint for key in ("tma", "persistent") if (hint := hints.asked(key)) is not None]
-    if not rejected and wants_descriptors:
+    if not rejected and wants_descriptors and not target.has_descriptors:
         message = f"{target.name} has no tensor descriptors, which `{wants_descriptors[0].key}` asks for here"
         diagnostics.error("OPG714", message, wants_descriptors[0].span)
     elif not rejected:

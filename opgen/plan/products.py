@@ -259,7 +259,8 @@ def _has_library(work: Work, target: Target, asked: Narrowed) -> bool:
     known = work.name in ("f32", "f64") or (
         work.name == "half" and (asked.takes_library or rate(work, target, "ieee") == 0)
     )
-    return known and not work.has_prologue and work.left_bytes == work.width and asked.precision == "ieee"
+    is_exact = work.name != "f32" or asked.precision == "ieee"
+    return known and is_exact and not work.has_prologue and work.left_bytes == work.width
 
 
 def _merged(bands: Iterable[ProductBand]) -> tuple[ProductBand, ...]:

@@ -48,7 +48,7 @@ def contract(
     first, row_sizes, _ = _stacked(left, left_dims, batch, rows, [over])
     second, _, column_sizes = _stacked(right, right_dims, batch, [over], columns)
     product = matmul(first, second)
-    product = product.reshape(*product.shape[:-2], *row_sizes, *column_sizes)
+    product = product.reshape((*product.shape[:-2], *row_sizes, *column_sizes))
     axes = _axes(product.dim(), (*batch, *rows, *columns))
     return product.permute([axis for name in dims for axis in axes[name]])
 

@@ -1,5 +1,6 @@
 """Names: whatever a user calls things, also what generated code, Python, PyTorch or Triton would like for itself."""
 
+import importlib
 from pathlib import Path
 
 import pytest
@@ -13,6 +14,14 @@ NAMES = (
     "neg div floor pow x_ptr y_at n1 RANK UNIT BLOCK print sum max id input type list _ENTRY _OPERATOR reference bound "
     "device match case sizes require grad test fn op use inout const via launch x_s0 x_layout x_s0_ index_M index_M_s0 "
     "position0 inside0 t0 value program numel index where min float int entry eager size_M x_base seed_low none é ß"
+).split()
+
+
+#: What kernels of products and their launchers call things, as well.
+PRODUCT_NAMES = (
+    "batch m n k_left part place first last start tiles late both half m_ok n_size n0 b1 M_UNIT FORM SPLIT EVEN left "
+    "right x_tile x_desc product kernel arguments stage range partial spanning descriptors x_m y_n0 along_m "
+    "partial_sum launch via"
 ).split()
 
 
@@ -43,6 +52,26 @@ def test_every_name_in_every_role(tmp_path: Path, device: torch.device) -> None:
         assert torch.equal(y, expected.t() * 3), windows[number]
         assert torch.equal(x, expected), windows[number]
         assert z.tolist() == [0.0, 0.5], windows[number]
+
+
+def test_names_of_products_and_rows(tmp_path: Path, device: torch.device) -> None:
+    """A product and a sum over its columns, by tiles, in pieces, through descriptors and by the vendor's product."""
+    starts = range(0, len(PRODUCT_NAMES), 4)
+    windows = [(PRODUCT_NAMES + PRODUCT_NAMES)[start : start + 9] for start in starts]
+    text = "\n".join(
+        f"op f{number}({a}: f32[{m}, {k}], {b}: f32[{n}, {k}], {s}: f32 = 2) ->\n"
+        f"({y}: f32[{m}, {n}], {z}: f32[{m}]) {{\n  {v} = {a} @ {b} {y} = {v} * {s} + index[{n}] {z} = sum[{n}]({v}) }}"
+        for number, (a, b, s, m, n, k, y, z, v) in enumerate(windows)
+    )
+    package = build_package(text, tmp_path)
+    for number, (first, second, scalar, *_) in enumerate(windows):
+        module = importlib.import_module(f"{package.__name__}.f{number}")
+        x, w = torch.arange(6.0, device=device).view(2, 3), torch.arange(12.0, device=device).view(4, 3)
+        further = ({}, {"split": 2}, {"strategy": "descriptors"}, {"strategy": "library"})[number % 4]
+        config = module.rt.ProductConfig((16, 16, 16), 4, 2, **further)
+        y, z = module._ENTRY.run({first: x, second: w, scalar: 0.5}, config=(config, None))
+        assert torch.equal(y, (x @ w.T) * 0.5 + torch.arange(4.0, device=device)), windows[number]
+        assert torch.equal(z, (x @ w.T).sum(1)), windows[number]
 
 
 def test_ops(tmp_path: Path, device: torch.device) -> None:

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import itertools
+from dataclasses import replace
+
 import pytest
 
 from opgen.diagnostics import SpecError
 from opgen.pipeline import Build, compile_specs
-from opgen.plan.model import BEYOND, ProductPlan
+from opgen.plan.model import BEYOND, ProductConfig, ProductPlan
 from opgen.plan.pretty import format_plan
-from opgen.plan.product_budget import Work, excess, shared_bytes
+from opgen.plan.product_budget import Work, excess, reserved_bytes, shared_bytes
 from opgen.plan.product_hints import Narrowed
 from opgen.plan.product_space import SPACE, configs
 from opgen.plan.products import fitting_configs
@@ -17,6 +20,8 @@ from opgen.targets import TARGETS
 
 LINEAR = "op linear(x: T[..., K], w: T[N, K], b: T[N] = 0) -> y: T[..., N] {{ y = silu(x @ w + b) {hints} }}"
 HALF = Work("half", 2, 2, 2, 4, 2)
+#: bf16 rows, multiplied exactly with f32 columns.
+WIDENED = Work("f32", 4, 6, 4, 4, 4, 1, True, left_copy=4)
 
 
 def build(text: str, *targets: str) -> Build:
@@ -58,6 +63,44 @@ def test_shared_memory_is_what_was_measured() -> None:
     }
 
 
+def test_small_tiles_of_asynchronous_targets_have_one_buffer_less() -> None:
+    """The matrix unit of sm_90 and sm_100 takes 64 rows or more; smaller tiles are multiplied as on sm_80."""
+    tall, flat = (ProductConfig((rows, 64, 64), 4, 5) for rows in (64, 32))
+    for name in ("sm_90", "sm_100"):
+        assert shared_bytes(tall, HALF, TARGETS[name]) >= 5 * (64 + 64) * 64 * 2
+        assert 0 <= shared_bytes(flat, HALF, TARGETS[name]) - 4 * (32 + 64) * 64 * 2 <= 1024
+        assert shared_bytes(replace(flat, form="swapped"), HALF, TARGETS[name]) > 5 * (32 + 64) * 64 * 2
+
+
+def test_what_the_search_sets_aside_is_no_less_than_what_is_taken() -> None:
+    computed = Work("half", 2, 6, 2, 4, 2, 1, True, left_copy=2, tile_bytes=4)
+    for work, target in itertools.product((HALF, WIDENED, computed), TARGETS.values()):
+        for config in configs(SPACE, work.width):
+            assert reserved_bytes(config, work, target) >= shared_bytes(config, work, target)
+
+
+def test_exact_products_of_widened_operands_keep_off_the_unit_that_rounds() -> None:
+    """Triton 3.7.1 multiplies f32 in tf32 on sm_100 where an operand was widened and a tile has 64 rows or more."""
+
+    def rows_down(work: Work, target: str) -> int:
+        fitting, _ = fitting_configs(work, TARGETS[target], Narrowed())
+        tiles = [one.config for one in fitting if one.config.form in ("dot", "swapped")]
+        return max(one.tile[one.form == "swapped"] for one in tiles)
+
+    assert rows_down(WIDENED, "sm_100") < 64 <= rows_down(WIDENED, "sm_90")
+    assert rows_down(replace(WIDENED, left_copy=0, left_bytes=4), "sm_100") >= 64
+
+
+def test_waves_of_one_simd_share_its_registers() -> None:
+    """Two products of 256x256 hold 256 sums in each lane of 8 waves, of which two share 512 registers."""
+    twice = replace(HALF, right_bytes=4, products=2)
+    tile = ProductConfig((256, 256, 32), 8, 4)
+    over = excess(tile, twice, TARGETS["gfx950"])
+    assert over is not None
+    assert (over.reason, over.limit < 256) == ("registers of a thread", True)
+    assert excess(tile, HALF, TARGETS["gfx950"]) is None
+
+
 def test_every_target_has_a_config_for_every_shape() -> None:
     for kernel in plans(LINEAR.format(hints="")).values():
         assert {one.name for one in kernel.classes} == {"half", "f32"}
@@ -87,6 +130,19 @@ def test_the_strategy_asked_for_is_taken() -> None:
     assert not any(
         band.configs[0][0].strategy == "descriptors" for one in pointers.classes for band in one.bands
     )
+
+
+def test_halves_take_the_vendor_whatever_the_precision_of_f32() -> None:
+    hints = "tile { strategy = library, precision = tf32 }"
+    half, single = plans(LINEAR.format(hints=hints), "sm_90")["sm_90"].classes
+    assert all(band.configs[0][0].strategy == "library" for band in half.bands)
+    assert all(band.configs[0][0].precision == "tf32" for band in single.bands)
+
+
+def test_a_block_is_of_the_dim_or_of_its_multiple() -> None:
+    text = "op doubled(x: f16[M, 2 * K], w: f16[N, 2 * K]) -> y: f16[M, N] {{ y = x @ w {hints} }}"
+    (half,) = plans(text.format(hints="tile { K = 32 }"), "sm_90")["sm_90"].classes
+    assert {band.configs[0][0].tile[2] for band in half.bands} == {32}
 
 
 def test_tf32_is_taken_where_the_target_has_it() -> None:

@@ -1,0 +1,40 @@
+"""Matrix products as the language's page allows them: forms, types and dims, in several layouts."""
+
+import importlib
+from types import ModuleType
+
+import pytest
+import torch
+
+from tests.behaviour.building import build_package
+from tests.behaviour.language import Row, check
+
+ROWS = (
+    Row(
+        "op leading_dots(x: f32[..., K], v: f32[..., K]) -> y: f32[...] { y = x @ v }",
+        {"x": "f32 7", "v": "f32 7"},
+        lambda x, v: x.double() @ v.double(),
+        magnitude=112.0,
+    ),
+    Row(
+        "op vector_first(v: f32[K], x: f32[..., K]) -> y: f32[...] { y = v @ x }",
+        {"v": "f32 7", "x": "f32 2 3 7"},
+        lambda v, x: x.double() @ v.double(),
+        magnitude=112.0,
+    ),
+)
+
+
+@pytest.fixture(scope="module")
+def package(tmp_path_factory: pytest.TempPathFactory) -> ModuleType:
+    return build_package("\n".join(row.spec for row in ROWS), tmp_path_factory.mktemp("products"))
+
+
+@pytest.mark.parametrize("row", ROWS, ids=lambda row: row.name)
+def test_products(row: Row, package: ModuleType, device: torch.device) -> None:
+    check(
+        row,
+        importlib.import_module(f"{package.__name__}.{row.name}"),
+        ("contiguous", "transposed", "stepped"),
+        device,
+    )
