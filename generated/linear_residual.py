@@ -384,7 +384,7 @@ _CONFIGS = {
             rt.band(1, 1024, "vector pointers", (1, 4, 1024), 4, 1, 8),
             rt.band(1, 4096, "vector pointers", (1, 8, 512), 4, 1, 8),
             rt.band(1, rt.BEYOND, "vector pointers", (1, 8, 128), 1, 1, 8),
-            rt.band(rt.BEYOND, rt.BEYOND, "dot library", (32, 128, 32), 4, 5, 8),
+            rt.band(rt.BEYOND, rt.BEYOND, "dot library", (64, 64, 32), 4, 5, 8),
         ),
     },
     "sm_86": {
@@ -413,7 +413,7 @@ _CONFIGS = {
             rt.band(1, 1024, "vector pointers", (1, 4, 1024), 4, 1, 8),
             rt.band(1, 4096, "vector pointers", (1, 8, 256), 2, 1, 8),
             rt.band(1, rt.BEYOND, "vector pointers", (1, 8, 128), 1, 1, 8),
-            rt.band(rt.BEYOND, rt.BEYOND, "dot library", (64, 64, 32), 4, 4, 8),
+            rt.band(rt.BEYOND, rt.BEYOND, "dot library", (64, 64, 16), 4, 5, 8),
         ),
     },
     "sm_89": {
@@ -444,7 +444,7 @@ _CONFIGS = {
             rt.band(1, 1024, "vector pointers", (1, 8, 1024), 8, 1, 8),
             rt.band(1, 4096, "vector pointers", (1, 8, 512), 4, 1, 8),
             rt.band(1, rt.BEYOND, "vector pointers", (1, 8, 128), 1, 1, 8),
-            rt.band(rt.BEYOND, rt.BEYOND, "dot library", (64, 128, 16), 4, 5, 8),
+            rt.band(rt.BEYOND, rt.BEYOND, "dot library", (64, 128, 16), 4, 4, 8),
         ),
     },
     "sm_90": {
@@ -497,7 +497,7 @@ _CONFIGS = {
             rt.band(512, rt.BEYOND, "dot descriptors", (128, 256, 64), 8, 4, 4, halves=True),
             rt.band(1024, 1024, "swapped descriptors", (64, 128, 64), 4, 8, 16),
             rt.band(1024, rt.BEYOND, "dot descriptors", (128, 256, 64), 8, 4, 4, halves=True),
-            rt.band(rt.BEYOND, rt.BEYOND, "dot pointers", (256, 256, 32), 8, 5, 16),
+            rt.band(rt.BEYOND, rt.BEYOND, "dot descriptors", (128, 256, 64), 8, 4, 16, halves=True),
         ),
         "f32": (
             rt.band(1, 1024, "vector pointers", (1, 4, 1024), 4, 1, 8),

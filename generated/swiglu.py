@@ -437,7 +437,7 @@ _CONFIGS = {
         "f32": (
             rt.band(1, 1024, "vector pointers", (1, 4, 1024), 4, 1, 8),
             rt.band(1, rt.BEYOND, "vector pointers", (1, 8, 512), 4, 1, 8),
-            rt.band(rt.BEYOND, rt.BEYOND, "dot library", (32, 128, 16), 4, 5, 8),
+            rt.band(rt.BEYOND, rt.BEYOND, "dot library", (32, 128, 16), 4, 4, 8),
         ),
     },
     "sm_86": {
@@ -463,7 +463,7 @@ _CONFIGS = {
         "f32": (
             rt.band(1, 1024, "vector pointers", (1, 4, 1024), 4, 1, 8),
             rt.band(1, rt.BEYOND, "vector pointers", (1, 8, 256), 2, 1, 8),
-            rt.band(rt.BEYOND, rt.BEYOND, "dot library", (64, 64, 32), 4, 5, 8),
+            rt.band(rt.BEYOND, rt.BEYOND, "dot library", (32, 128, 16), 4, 5, 8),
         ),
     },
     "sm_89": {
@@ -492,7 +492,7 @@ _CONFIGS = {
         "f32": (
             rt.band(1, 1024, "vector pointers", (1, 8, 1024), 8, 1, 8),
             rt.band(1, rt.BEYOND, "vector pointers", (1, 8, 512), 4, 1, 8),
-            rt.band(rt.BEYOND, rt.BEYOND, "dot library", (64, 64, 16), 4, 5, 8),
+            rt.band(rt.BEYOND, rt.BEYOND, "dot library", (64, 64, 16), 4, 4, 8),
         ),
     },
     "sm_90": {
@@ -579,7 +579,7 @@ _CONFIGS = {
         "f32": (
             rt.band(1, 1024, "vector pointers", (1, 8, 1024), 8, 1, 8),
             rt.band(1, rt.BEYOND, "vector pointers", (1, 8, 512), 4, 1, 8),
-            rt.band(rt.BEYOND, rt.BEYOND, "dot library", (64, 64, 16), 4, 3, 8),
+            rt.band(rt.BEYOND, rt.BEYOND, "dot library", (64, 64, 16), 4, 4, 8),
         ),
     },
     "gfx90a": {
@@ -602,7 +602,7 @@ _CONFIGS = {
             rt.band(rt.BEYOND, rt.BEYOND, "dot pointers", (128, 128, 32), 4, 3, 16),
         ),
         "f32": (
-            rt.band(1, rt.BEYOND, "vector pointers", (1, 8, 1024), 1, 1, 8),
+            rt.band(1, rt.BEYOND, "vector pointers", (1, 8, 1024), 2, 1, 8),
             rt.band(rt.BEYOND, rt.BEYOND, "dot library", (64, 64, 16), 4, 3, 8),
         ),
     },
@@ -631,8 +631,8 @@ _CONFIGS = {
             rt.band(rt.BEYOND, rt.BEYOND, "dot pointers", (128, 128, 32), 4, 3, 16),
         ),
         "f32": (
-            rt.band(1, 1024, "vector pointers", (1, 4, 2048), 1, 1, 8),
-            rt.band(1, rt.BEYOND, "vector pointers", (1, 8, 1024), 1, 1, 8),
+            rt.band(1, 1024, "vector pointers", (1, 4, 2048), 2, 1, 8),
+            rt.band(1, rt.BEYOND, "vector pointers", (1, 8, 1024), 2, 1, 8),
             rt.band(rt.BEYOND, rt.BEYOND, "dot library", (64, 64, 16), 4, 3, 8),
         ),
     },
@@ -656,12 +656,11 @@ _CONFIGS = {
             rt.band(512, rt.BEYOND, "dot pointers", (256, 128, 32), 8, 5, 8),
             rt.band(1024, 1024, "dot pointers", (64, 64, 64), 4, 5, 16),
             rt.band(1024, 4096, "dot pointers", (128, 128, 64), 4, 4, 8),
-            rt.band(1024, rt.BEYOND, "dot pointers", (256, 256, 32), 8, 4, 8),
-            rt.band(rt.BEYOND, 1024, "dot pointers", (256, 128, 32), 8, 5, 16),
-            rt.band(rt.BEYOND, rt.BEYOND, "dot pointers", (256, 256, 32), 8, 4, 16),
+            rt.band(1024, rt.BEYOND, "dot pointers", (256, 128, 32), 8, 5, 8),
+            rt.band(rt.BEYOND, rt.BEYOND, "dot pointers", (256, 128, 32), 8, 5, 16),
         ),
         "f32": (
-            rt.band(1, rt.BEYOND, "vector pointers", (1, 8, 1024), 1, 1, 8),
+            rt.band(1, rt.BEYOND, "vector pointers", (1, 8, 1024), 2, 1, 8),
             rt.band(rt.BEYOND, rt.BEYOND, "dot library", (64, 64, 16), 4, 5, 8),
         ),
     },

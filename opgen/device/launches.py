@@ -36,6 +36,19 @@ class Forced:
 
 
 @dataclass(frozen=True)
+class Silent:
+    """A kernel that is prepared as it is, and not launched."""
+
+    kernel: Any
+
+    def launch(self, *arguments: Any) -> None:
+        """Launches nothing."""
+
+    def prepare(self, bound: Any, layouts: Any, config: Any) -> Any:
+        return self.kernel.prepare(bound, layouts, config)
+
+
+@dataclass(frozen=True)
 class Chosen:
     """A launch and the config that it was forced to; None where the kernel has no table.
 
@@ -58,15 +71,25 @@ def launches(module: ModuleType, call: Call, target: Target) -> Iterator[Chosen]
         kernels = entry.variant(bound.types).kernels
         for place, kernel in enumerate(kernels):
             key, configs = _eligible(module, call, kernels, place)
+            configs = (*configs, *_instead_of_library(configs))
             typical = _spread(configs)
             for config in _for_call(call, configs, typical):
-                own = (*kernels[:place], Forced(kernel, config) if config else kernel, *kernels[place + 1 :])
-                found = _recorded(module, call, own)
+                own: list[Any] = [Silent(one) for one in kernels]
+                own[place] = Forced(kernel, config) if config else kernel
+                found = _recorded(module, call, tuple(own))
                 if config in typical and any(_is_stream(launch) for launch in found):
                     with _without_descriptors(module):  # as where a tensor's address is no multiple of 16
-                        found += _recorded(module, call, own)
+                        found += _recorded(module, call, tuple(own))
                 for launch in found:
                     yield Chosen(launch, config, key, place, config in typical)
+
+
+def _instead_of_library(configs: tuple[Any, ...]) -> tuple[Any, ...]:
+    """What calls take that cannot have the vendor's product, where a config asks for it."""
+    vendor = (one for one in configs if getattr(one, "strategy", "") == "library")
+    return _distinct(
+        one for one in (replace(one, strategy="pointers") for one in vendor) if one not in configs
+    )
 
 
 def _recorded(module: ModuleType, call: Call, kernels: tuple[Any, ...]) -> tuple[Recorded, ...]:

@@ -52,7 +52,7 @@ def markdown(vetting: Vetting, command: str) -> str:
         f"{ESTIMATE_SLACK[1]} bytes above the compiler's, and never below."
     )
     made = f"Made by `{command}` with Triton {vetting.triton}, on a machine without a GPU."
-    head = ["# Vetted kernels", made, summary(vetting), f"{_LEGEND} {bounds}"]
+    head = ["# Vetted kernels", made, summary(vetting), extremes(vetting), f"{_LEGEND} {bounds}"]
     parts = []
     for op, rows in by_op(vetting.rows).items():
         parts.append(f"## {op}\n\n{markdown_table(_COLUMNS, list(_lines(rows)))}")
@@ -95,12 +95,33 @@ def as_json(vetting: Vetting) -> str:
 def summary(vetting: Vetting) -> str:
     """The counts of jobs, and how many are wrong."""
     counts = vetting.counts
-    left = f", {counts.left} left out by the sample" if counts.left else ""
+    left = f", {counts.left} left out" if counts.left else ""
     wrong = len(vetting.faults)
     return (
         f"{counts.total} jobs, {counts.unique} of them different: {counts.run} run, {counts.cached} cached{left}; "
         f"{len(vetting.skipped)} skipped; {wrong} with errors; {vetting.seconds:.0f} s"
     )
+
+
+def extremes(vetting: Vetting) -> str:
+    """How long all that is told was compiled, how near the planner's figures are, and what is spilled."""
+    known = [(row.planned, row.figures) for row in vetting.rows if row.figures is not None]
+    configs = {(one.job.kernel, one.job.target, one.config) for one, _ in known}
+    spilled = [figures.spilled_bytes for _, figures in known if figures.spilled_bytes]
+    slack = ESTIMATE_SLACK[1]
+    over = [
+        one.estimate / figures.shared_bytes
+        for one, figures in known
+        if one.estimate is not None and one.is_tight and one.estimate > figures.shared_bytes + slack
+    ]
+    parts = [
+        f"{len(known)} compiled jobs, {len(configs)} configs of a kernel on a target",
+        f"{sum(row.seconds for row in vetting.rows) / 60:.0f} minutes of compiling",
+        f"the largest ratio of planned to taken shared memory, more than {slack} bytes apart: "
+        + (f"{max(over):.2f}" if over else "none is"),
+        f"{len(spilled)} jobs spill, {max(spilled, default=0)} bytes of a thread at most",
+    ]
+    return "; ".join(parts) + "."
 
 
 def by_op(rows: Sequence[Row]) -> dict[str, list[Row]]:

@@ -1,9 +1,10 @@
 """What a product's config needs of a GPU, against what this has: shared memory, registers, threads, least tiles.
 
-Shared memory was read from what Triton 3.7.1 compiles (see the tests in `tests/compile`): a pipelined loop holds
-`stages` buffers of both operands' tiles on sm_90 and sm_100, one less on other NVIDIA and on AMD GPUs, one alone on
-sm_75, which has no asynchronous copies; a persistent loop keeps them while a tile is written, which takes the tile (or
-half of it) in the result's type besides.
+Shared memory was read from what Triton 3.7.1 compiles (`benchmarks/vet.md` compares all of it): a pipelined loop holds
+`stages` buffers of both operands' tiles, as they are loaded, where the matrix unit reads them from shared memory by
+itself, as on sm_90 and sm_100 for tiles of at least 64 rows; one less elsewhere; one alone on sm_75, which has no
+asynchronous copies. Operands that are computed, and those of plain multiplications, pass through it once more as they
+are multiplied. A persistent loop keeps its buffers while a tile is written, of which a part at a time is exchanged.
 """
 
 from __future__ import annotations
@@ -13,17 +14,36 @@ from dataclasses import dataclass
 from opgen.plan.model import ProductConfig
 from opgen.targets import Target
 
-#: Bytes beside the buffers: barriers, and what reductions and layout changes take.
+#: Classes of types that each target's matrix unit reads from shared memory by itself, f32 as tf32.
+_ASYNCHRONOUS = {"sm_90": ("half", "f8", "i8", "f32"), "sm_100": ("half", "f8", "f32")}
+#: The least rows of a tile that it takes, as the operand that lies down.
+_ASYNCHRONOUS_ROWS = 64
+#: Bytes beside the buffers: barriers, and what layout changes of a row or a column take.
 _BESIDE = {"sm_100": 1024}
 _BESIDE_ELSEWHERE = 512
-#: What warps exchange at most to add up a row, or to change the layout of a column, bytes.
-_EXCHANGED = 4096
+#: The part of a tile that is exchanged at a time before it is written, where that is not all of it; tiles with their
+#: columns down are turned on the way, of which sm_100 exchanges a half or these bytes.
+_EXCHANGED_PART = {"sm_100": 4, "sm_120": 2}
+_EXCHANGED_PART_AMD = 4
+_EXCHANGED_TURNED = 8192
+#: Elements of a thread that are exchanged at a time where a tile is added up column by row, and bytes beside them.
+_OUTER_ELEMENTS = 16
+_BESIDE_OUTER = 2048
+#: Bytes that the search sets aside where a tile is added up without a matrix unit.
+_RESERVED = 4096
 #: Registers of a thread, and those that addresses, loop counters and the epilogue take beside sums and operands. A
 #: 128x256x64 tile of 8 warps needs 255 and spills on sm_80, 128x128x32 of 4 warps takes 242 and does not.
 _THREAD_REGISTERS = 255
 _OTHER_REGISTERS = 60
+#: Those kept free of what a thread can have.
+_FREE_REGISTERS = 15
+#: The same where rows are multiplied without a matrix unit.
+_OTHER_REGISTERS_VECTOR = 48
 #: Registers that hold a step's operands where the matrix unit reads them from registers, as before sm_90.
 _OPERAND_REGISTERS = 32
+#: Vector and accumulation registers of a lane of CDNA, which its waves on one of four SIMDs share.
+_LANE_REGISTERS = 512
+_SIMDS = 4
 #: Sums of a thread that RDNA's matrix unit leaves room for: it holds each operand twice.
 _RDNA_SUMS = 64
 
@@ -31,7 +51,10 @@ _RDNA_SUMS = 64
 @dataclass(frozen=True)
 class Work:
     """What a product does whatever its config: widths in bytes of the multiplied type, of an element of each side's
-    operands as they are loaded, of the sums and of the results; and how many products share a tile."""
+    operands as they are loaded and, where they are computed, as they are multiplied, of the sums and of the results;
+    and how many products share a tile. `left_copy` and `right_copy` are the bytes of what is computed, `tile_bytes`
+    those of the widest element of a whole tile that is read when it is finished. Where rows are not read in wide pieces
+    (`is_scattered`), they may change their layout before they are multiplied."""
 
     name: str
     width: int
@@ -41,6 +64,10 @@ class Work:
     out_bytes: int
     products: int = 1
     has_prologue: bool = False
+    left_copy: int = 0
+    right_copy: int = 0
+    tile_bytes: int = 0
+    is_scattered: bool = False
 
 
 @dataclass(frozen=True)
@@ -55,21 +82,90 @@ class Excess:
 def shared_bytes(config: ProductConfig, work: Work, target: Target) -> int:
     """Shared memory of a program, an upper bound."""
     m, n, k = config.tile
-    if config.form in ("vector", "outer"):
-        return m * n * work.sum_bytes + _EXCHANGED
-    buffers = (m * work.left_bytes + n * work.right_bytes) * k * _buffers(config, target)
-    written = m * n * work.out_bytes // (2 if config.halves else 1)
     beside = _BESIDE.get(target.name, _BESIDE_ELSEWHERE)
+    if config.form == "vector":
+        is_mixed = work.left_copy + work.right_copy > 0
+        row = k * work.sum_bytes if is_mixed else k * work.width if work.is_scattered else 0
+        return n * config.warps * work.sum_bytes + row + beside
+    if config.form == "outer":
+        elements = min(m * n, _OUTER_ELEMENTS * config.warps * target.warp_size)
+        return elements * work.sum_bytes + _BESIDE_OUTER
+    operands = _operands(config, work, target)
     if config.strategy == "descriptors":
-        return buffers + written + beside
-    return max(buffers, written) + beside
+        return operands + _exchanged(config, work, target) + beside
+    return max(operands, _exchanged(config, work, target)) + beside
 
 
-def _buffers(config: ProductConfig, target: Target) -> int:
+def _operands(config: ProductConfig, work: Work, target: Target) -> int:
+    """The buffers of both operands, and the operands as they are multiplied where they pass through once more."""
+    m, n, k = config.tile
+    left, right = work.left_copy, work.right_copy
+    if _is_plain(config, work):
+        left, right = left or work.left_bytes, right or work.right_bytes
+        if target.is_amd:
+            return max(m * left, n * right) * k  # not pipelined, and one takes the place of the other
+    loaded = m * (work.left_bytes - work.left_copy) + n * (work.right_bytes - work.right_copy)
+    return (loaded * _buffers(config, work, target) + m * left + n * right) * k
+
+
+def _is_plain(config: ProductConfig, work: Work) -> bool:
+    """Whether a tile is made of plain multiplications: no matrix unit multiplies f32 exactly."""
+    return work.name == "f32" and config.precision == "ieee"
+
+
+def _buffers(config: ProductConfig, work: Work, target: Target) -> int:
     if target.name == "sm_75":
         return 1
-    copies_whole_tiles = target.has_descriptors and target.name != "sm_120"
-    return config.stages if copies_whole_tiles else max(config.stages - 1, 1)
+    return config.stages if _is_asynchronous(config, work, target) else max(config.stages - 1, 1)
+
+
+def _is_asynchronous(config: ProductConfig, work: Work, target: Target) -> bool:
+    """Whether the matrix unit reads both operands from shared memory while the program goes on."""
+    known = work.name in _ASYNCHRONOUS.get(target.name, ()) and not _is_plain(config, work)
+    return known and _rows_down(config) >= _ASYNCHRONOUS_ROWS
+
+
+def _is_rounded(config: ProductConfig, work: Work, target: Target) -> bool:
+    """Whether Triton gives exact f32 products to the matrix unit, which rounds to tf32: of widened operands alone."""
+    return target.name == "sm_100" and _is_plain(config, work) and work.left_copy + work.right_copy > 0
+
+
+def _rows_down(config: ProductConfig) -> int:
+    """The rows of a tile as the matrix unit has it."""
+    return config.tile[1] if config.form == "swapped" else config.tile[0]
+
+
+def _exchanged(config: ProductConfig, work: Work, target: Target) -> int:
+    """Bytes of a tile, or of half of it, that threads exchange at a time so that each moves what lies together."""
+    m, n, _ = config.tile
+    element = max(work.out_bytes, work.tile_bytes) if config.form == "swapped" else work.out_bytes
+    written = m * n * element // (2 if config.halves else 1)
+    if target.is_amd:
+        return written // _EXCHANGED_PART_AMD
+    if config.form == "dot":
+        return written // _EXCHANGED_PART.get(target.name, 1)
+    if target.name == "sm_100" and _is_asynchronous(config, work, target):
+        return min(written, max(written // 2, _EXCHANGED_TURNED))
+    return written
+
+
+def reserved_bytes(config: ProductConfig, work: Work, target: Target) -> int:
+    """Shared memory that the search sets aside for a program: room for whole tiles and all stages, which other releases
+    of the compiler may take; never less than `shared_bytes`."""
+    m, n, k = config.tile
+    known = shared_bytes(config, work, target)
+    if config.form in ("vector", "outer"):
+        return max(m * n * work.sum_bytes + _RESERVED, known)
+    buffers = (m * work.left_bytes + n * work.right_bytes) * k * _reserved_stages(config, target)
+    written = m * n * work.out_bytes // (2 if config.halves else 1)
+    whole = buffers + written if config.strategy == "descriptors" else max(buffers, written)
+    return max(whole + _BESIDE.get(target.name, _BESIDE_ELSEWHERE), known)
+
+
+def _reserved_stages(config: ProductConfig, target: Target) -> int:
+    if target.name == "sm_75":
+        return 1
+    return config.stages if target.name in _ASYNCHRONOUS else max(config.stages - 1, 1)
 
 
 def thread_registers(config: ProductConfig, work: Work, target: Target) -> int:
@@ -90,6 +186,28 @@ def thread_registers(config: ProductConfig, work: Work, target: Target) -> int:
     return sums + 2 * loads + held + _OTHER_REGISTERS
 
 
+def _most_registers(config: ProductConfig, work: Work, target: Target) -> int:
+    """Registers of a thread, at most: several products of one row are loaded side by side, and sums come back from
+    tensor memory all at once where a tile is not finished in halves."""
+    registers = thread_registers(config, work, target)
+    m, n, k = config.tile
+    threads = config.warps * target.warp_size
+    if config.form == "vector" and work.products > 1:
+        beside = n * k // threads * work.products * (work.sum_bytes + work.width) // 4
+        return max(registers, beside + _OTHER_REGISTERS_VECTOR)
+    if target.name == "sm_100" and config.form in ("dot", "swapped"):
+        finished = m * n * work.sum_bytes // 4 // threads // (2 if config.halves else 1)
+        return max(registers, finished + _OTHER_REGISTERS)
+    return registers
+
+
+def _register_limit(config: ProductConfig, target: Target) -> int:
+    """Registers that a thread can have."""
+    if target.is_amd and target.warp_size == 64:
+        return _LANE_REGISTERS // max(config.warps // _SIMDS, 1) - _FREE_REGISTERS
+    return _THREAD_REGISTERS - _FREE_REGISTERS
+
+
 def excess(config: ProductConfig, work: Work, target: Target) -> Excess | None:
     """The first limit of a target that a config passes, None where it fits."""
     m, n, k = config.tile
@@ -102,13 +220,16 @@ def excess(config: ProductConfig, work: Work, target: Target) -> Excess | None:
             return Excess("least block of k", k, least)
         if min(m, n) < 16:
             return Excess("least tile", min(m, n), 16)
+        rows = _rows_down(config)
+        if rows >= _ASYNCHRONOUS_ROWS and _is_rounded(config, work, target):
+            return Excess("rows of a tile that is multiplied exactly", rows, _ASYNCHRONOUS_ROWS // 2)
     if m * n < threads // 4 and config.form == "dot":
         return Excess("threads for the elements of a tile", threads, 4 * m * n)
-    shared = shared_bytes(config, work, target)
+    shared = reserved_bytes(config, work, target)
     if shared > target.shared_bytes:
         return Excess("bytes of shared memory", shared, target.shared_bytes)
-    registers = thread_registers(config, work, target)
-    limit = 2 * _THREAD_REGISTERS if target.is_amd and target.warp_size == 64 else _THREAD_REGISTERS - 15
+    registers = _most_registers(config, work, target)
+    limit = _register_limit(config, target)
     if registers > limit:
         return Excess("registers of a thread", registers, limit)
     if target.name == "gfx1100" and config.form in ("dot", "swapped"):

@@ -10,7 +10,7 @@ import math
 from dataclasses import dataclass
 
 from opgen.plan.model import ProductConfig
-from opgen.plan.product_budget import Work, shared_bytes, thread_registers
+from opgen.plan.product_budget import Work, reserved_bytes, thread_registers
 from opgen.targets import Target
 
 #: A tile of m x n reaches this times h / (h + _HALF_SIZE) of the peak rate, with h = m n / (m + n); at most
@@ -107,7 +107,7 @@ def prepared(config: ProductConfig, work: Work, target: Target, precision: str) 
     """A config with what its rates are on a target."""
     m, n, k = config.tile
     threads = config.warps * target.warp_size
-    by_shared = target.shared_bytes // max(shared_bytes(config, work, target), 1)
+    by_shared = target.shared_bytes // max(reserved_bytes(config, work, target), 1)
     by_registers = target.registers // (max(thread_registers(config, work, target), 32) * threads)
     resident = max(1, min(by_shared, by_registers, 2048 // threads, 16))
     if config.strategy == "descriptors":

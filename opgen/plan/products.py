@@ -84,15 +84,28 @@ def works_by_class(
     variables = [variable.name for variable in op.variables]
     for variant, part, own in zip(op.variants, parts, products, strict=True):
         for choice in variant.choices:
-            types = dict(zip(variables, choice, strict=True))
-            work = _work(op, part, own, types)
+            work = _work(op, part, own, dict(zip(variables, choice, strict=True)))
             known = found.get(work.name)
             found[work.name] = work if known is None else _widest(known, work)
     return tuple(found.values())
 
 
+def work_of(
+    op: Op, parts: Sequence[Part], products: Sequence[tuple[Product, ...]], types: tuple[DType, ...]
+) -> Work | None:
+    """What is computed for a choice of the op's type variables; None for one that the op does not have."""
+    named = dict(zip((variable.name for variable in op.variables), types, strict=True))
+    for variant, part, own in zip(op.variants, parts, products, strict=True):
+        if types in variant.choices:
+            return _work(op, part, own, named)
+    return None
+
+
 def _widest(one: Work, other: Work) -> Work:
-    fields = ("width", "left_bytes", "right_bytes", "sum_bytes", "out_bytes", "products")
+    fields = (
+        *("width", "left_bytes", "right_bytes", "sum_bytes", "out_bytes", "products"),
+        *("left_copy", "right_copy", "tile_bytes"),
+    )
     return replace(
         one,
         has_prologue=one.has_prologue or other.has_prologue,
@@ -107,25 +120,39 @@ def _work(op: Op, part: Part, products: tuple[Product, ...], types: dict[str, DT
     lefts = {product.left.ref: product.left for product in products}
     rights = {product.right.ref: product.right for product in products}
     stored = [elements[store.target] for store in part.graph.stores]
+    left, right = (
+        [_operand_bytes(op, part.graph, one, types) for one in side.values()] for side in (lefts, rights)
+    )
     return Work(
         name=class_of(dtype),
         width=element_bytes(first, types),
-        left_bytes=sum(_operand_bytes(op, part.graph, one, types) for one in lefts.values()),
-        right_bytes=sum(_operand_bytes(op, part.graph, one, types) for one in rights.values()),
+        left_bytes=sum(loaded + copied for loaded, copied in left),
+        right_bytes=sum(loaded + copied for loaded, copied in right),
         sum_bytes=max(product.sums.bits // 8 for product in products),
         out_bytes=max(element_bytes(element, types) for element in stored),
         products=len(products),
         has_prologue=any(one.tensor is None for one in (*lefts.values(), *rights.values())),
+        left_copy=sum(copied for _, copied in left),
+        right_copy=sum(copied for _, copied in right),
+        tile_bytes=_tile_bytes(part, types),
     )
 
 
-def _operand_bytes(op: Op, graph: Graph, operand: Operand, types: dict[str, DType]) -> int:
-    """Bytes of shared memory for an element of an operand: as it is loaded, and, where it is computed, multiplied."""
+def _tile_bytes(part: Part, types: dict[str, DType]) -> int:
+    """The bytes of the widest element that is read for each row and column of a tile; 0 where none is."""
+    sides = sides_of(part)
+    rows, columns = set(sides.m), set(sides.n)
+    read = [value.type for value in part.graph.values if isinstance(value.node, Read)]
+    whole = [one.element for one in read if rows & set(one.dims) and columns & set(one.dims)]
+    return max((element_bytes(one, types) for one in whole), default=0)
+
+
+def _operand_bytes(op: Op, graph: Graph, operand: Operand, types: dict[str, DType]) -> tuple[int, int]:
+    """Bytes of an element of an operand: as it is loaded, and, where it is computed, as it is multiplied."""
     loaded = dict(_reads(op, graph, operand.ref))
     own = sum(element_bytes(element, types) for element in loaded.values())
-    multiplied = element_bytes(operand.element, types)
     plain = operand.tensor is not None and loaded[operand.tensor] == operand.element
-    return own if plain else own + multiplied
+    return own, 0 if plain else element_bytes(operand.element, types)
 
 
 def _reads(op: Op, graph: Graph, ref: Ref) -> Iterator[tuple[str, Element]]:
@@ -156,12 +183,13 @@ def fitting_configs(
     """All configs of the space that fit a target, and those that do not, by what they pass."""
     fitting: list[Prepared] = []
     turned: dict[str, list[tuple[ProductConfig, Excess]]] = {}
-    for config in configs(asked.space(), work.width):
+    precision = asked.precision_on(target)
+    for config in (asked.finished(one, target) for one in configs(asked.space(), work.width)):
         if not _can(config, work, target):
             continue
         over = excess(config, work, target)
         if over is None:
-            fitting.append(prepared(asked.finished(config, target), work, target, asked.precision_on(target)))
+            fitting.append(prepared(config, work, target, precision))
         else:
             turned.setdefault(over.reason, []).append((config, over))
     return fitting, turned

@@ -20,6 +20,8 @@ Strategy = Literal["resident", "looped", "split"]
 _ROW_DIMS, _COLUMN_DIMS = 4, 3
 #: Most pieces that a row is cut into, and most columns of a tile of a piece.
 MAX_SPLITS, SPLIT_BLOCK = 256, 4096
+#: Most pieces that one program joins: what a thread of 128 holds of them is 64 registers for each reduction.
+MAX_JOINED = 8192
 
 
 @dataclass(frozen=True)
@@ -164,10 +166,15 @@ def choose_tile(table: RowConfigs, n_rows: int, n_cols: int, across: bool, multi
     tiles = -(-n_rows // rows)
     if 4 * tiles <= multiprocessors and n_cols >= table.split:
         block = min(columns, SPLIT_BLOCK) if rows == 1 else columns
-        splits = min(-(-2 * multiprocessors // tiles), -(-n_cols // block), MAX_SPLITS)
+        splits = min(-(-2 * multiprocessors // tiles), -(-n_cols // block), _most_pieces(rows))
         return RowTile("split", rows, block, min(config.warps, 8), stages=config.stages, splits=splits)
     strategy: Strategy = "resident" if resident and columns >= n_cols else "looped"
     return RowTile(strategy, rows, columns, config.warps, config.programs, config.stages)
+
+
+def _most_pieces(rows: int) -> int:
+    """The pieces that a row of a tile of `rows` is cut into at most: one program joins those of all its rows."""
+    return max(min(MAX_SPLITS, MAX_JOINED // rows), 1)
 
 
 def _band(along: Sequence[RowConfig], n_cols: int) -> RowConfig:
@@ -213,7 +220,7 @@ def _launch(
         "num_warps": tile.warps,
     }
     if tile.strategy == "split":
-        options["SPLITS"] = _power_of_two(max(pieces[0], MAX_SPLITS))
+        options["SPLITS"] = _power_of_two(max(pieces[0], _most_pieces(tile.rows)))
     return RowLaunch(
         strategy=tile.strategy,
         grid=grid,

@@ -40,8 +40,8 @@ CASES = {
     ("eights", "i8"): (torch.int8, Work("i8", 1, 1, 1, 4, 4)),
     ("floats8", "f8"): (torch.float8_e4m3fn, Work("f8", 1, 1, 1, 4, 2)),
     ("integers", "int"): (torch.int32, Work("int", 4, 4, 4, 4, 4)),
-    ("prologue", "half"): (torch.float16, Work("half", 2, 8, 2, 4, 2, 1, True)),
-    ("narrow", "half"): (torch.bfloat16, Work("half", 2, 2, 4, 4, 2)),
+    ("prologue", "half"): (torch.float16, Work("half", 2, 6, 2, 4, 2, 1, True, left_copy=2)),
+    ("narrow", "half"): (torch.bfloat16, Work("half", 2, 2, 3, 4, 2, right_copy=2)),
 }
 ALL = os.environ.get("OPGEN_ALL_CONFIGS") == "1"
 

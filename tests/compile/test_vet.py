@@ -106,6 +106,21 @@ def test_a_sample_covers_kernels_and_targets(tmp_path: Path) -> None:
     }
 
 
+def test_what_is_left_when_the_time_is_over_is_done_by_the_next_run(tmp_path: Path) -> None:
+    jobs = list(vet.plan_jobs(build(tmp_path), Estimator(None, {}), ("sm_80",), []))
+
+    def ran(is_over: bool) -> Counts:
+        def progress(done: int, total: int) -> None:
+            pass
+
+        run = vet.run(jobs, str(tmp_path), jobs=1, sample=6, is_over=lambda: is_over, progress=progress)
+        return run[1]
+
+    first, second = ran(True), ran(False)
+    assert (first.run, first.cached, first.left) == (1, 0, first.unique - 1)
+    assert (second.run, second.cached, second.left) == (5, 1, second.unique - 6)
+
+
 def test_too_many_warps_for_a_target_of_wide_waves(tmp_path: Path) -> None:
     module = build(tmp_path, lambda text: text.replace("warps=1", "warps=32").replace("warps=2", "warps=32"))
     rows, _ = vetted(module, tmp_path, ("gfx942", "gfx1100"))
@@ -214,7 +229,7 @@ def product(a_ptr, b_ptr, c_ptr, K, a_s, b_s, BLOCK: tl.constexpr, DEPTH: tl.con
     for start in range(0, K, DEPTH):
         a = tl.load(a_ptr + at[:, None] * a_s + (start + depth)[None, :])
         b = tl.load(b_ptr + (start + depth)[:, None] * b_s + at[None, :])
-        total = tl.dot(a, b, total, input_precision=PRECISION)
+        total = tl.dot(a.to(b.dtype), b, total, input_precision=PRECISION)
     tl.store(c_ptr + at[:, None] * b_s + at[None, :], total.to(c_ptr.dtype.element_ty))
 '''
 
@@ -224,6 +239,7 @@ def product_rows(
     targets: Sequence[str],
     *,
     dtype: torch.dtype = torch.bfloat16,
+    left: torch.dtype | None = None,
     block: int = 128,
     depth: int = 64,
     stages: int = 3,
@@ -234,7 +250,8 @@ def product_rows(
     name = f"product_{next(_numbers)}"
     (tmp_path / f"{name}.py").write_text(PRODUCT)
     kernel = imported(name, tmp_path).product
-    tensors = [torch.empty((block, 4096), dtype=dtype, device="meta") for _ in range(3)]
+    dtypes = (left or dtype, dtype, dtype)
+    tensors = [torch.empty((block, 4096), dtype=one, device="meta") for one in dtypes]
     arguments = (*tensors, 4096, 4096, 4096)
     keywords = {
         "BLOCK": block,
@@ -306,6 +323,17 @@ def test_a_product_that_should_use_the_matrix_unit(tmp_path: Path, monkeypatch: 
     assert errors() == ()
     monkeypatch.setitem(units.UNITS["f32"], "sm_75", "mma")
     assert errors() == ("a product of f32 tf32 uses no matrix unit, and sm_75 has mma",)
+
+
+def test_an_exact_product_that_the_matrix_unit_rounds(tmp_path: Path) -> None:
+    """Triton 3.7.1 gives f32 products to the unit of sm_100, as tf32, where an operand was widened."""
+
+    def errors(left: torch.dtype) -> tuple[str, ...]:
+        rows = product_rows(tmp_path, ("sm_100",), dtype=torch.float32, left=left, block=64, depth=32)
+        return rows["sm_100"].errors
+
+    assert errors(torch.float32) == ()
+    assert errors(torch.bfloat16) == ("an exact product of f32 uses tcgen05, which rounds to tf32 on sm_100",)
 
 
 @pytest.mark.parametrize(("offset", "is_right"), [(-16, False), (0, True), (4000, True), (40000, False)])
