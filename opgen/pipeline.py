@@ -116,8 +116,9 @@ def _render_spec(spec: BuiltSpec) -> tuple[tuple[str, str], ...]:
     files = []
     for op in spec.ops:
         module = module_context(op.ir, op.plans, spec.source.name)
-        files.append((f"{op.ir.name}.py", render_module(module)))
-        files.append((f"tests/test_{op.ir.name}.py", render_test(test_context(op.ir, module))))
+        name = module_name(op.ir.name)
+        files.append((f"{name}.py", render_module(module)))
+        files.append((f"tests/test_{name}.py", render_test(test_context(op.ir, module))))
     return tuple(files)
 
 
