@@ -45,7 +45,7 @@ def products_of(op: Op, part: Part) -> tuple[Product, ...]:
             left, right = right, left
         elements = _elements(op, graph, left, right, value.type.dtype)
         own_left, own_right = (
-            _operand(graph, one, element) for one, element in zip((left, right), elements, strict=True)
+            _operand(op, graph, one, element) for one, element in zip((left, right), elements, strict=True)
         )
         found.append(Product(ref, own_left, own_right, value.type.dtype))
     return _of_one_type(tuple(found))
@@ -71,13 +71,14 @@ def _of_one_type(products: tuple[Product, ...]) -> tuple[Product, ...]:
     )
 
 
-def _operand(graph: Graph, ref: Ref, element: Element) -> Operand:
-    """An operand; conversions of stored values are left to the multiplication."""
+def _operand(op: Op, graph: Graph, ref: Ref, element: Element) -> Operand:
+    """An operand; conversions of stored values are left to the multiplication, and defaults to what computes it."""
     node = graph.values[ref].node
     if isinstance(node, Convert) and element.dtype.bits <= 16:
         ref = node.arg
         node = graph.values[ref].node
-    return Operand(ref, element, node.param if isinstance(node, Read) else None)
+    tensor = node.param if isinstance(node, Read) else None
+    return Operand(ref, element, None if tensor is None or _is_optional(op, tensor) else tensor)
 
 
 def _elements(op: Op, graph: Graph, left: Ref, right: Ref, sums: DType) -> tuple[Element, Element]:
@@ -116,11 +117,15 @@ def _stored(op: Op, graph: Graph, ref: Ref) -> Element | None:
     value = graph.values[ref]
     if isinstance(value.node, Convert):
         value = graph.values[value.node.arg]
-    tensors = {tensor.name: tensor for tensor in op.tensors}
-    if isinstance(value.node, Read) and tensors[value.node.param].optional and value is not graph.values[ref]:
+    if isinstance(value.node, Read) and _is_optional(op, value.node.param) and value is not graph.values[ref]:
         return None  # its default need not be of its type
     stored = isinstance(value.node, Read | Gather | Cast) and not value.type.dtype.is_bool
     return value.type.element if stored else None
+
+
+def _is_optional(op: Op, name: str) -> bool:
+    """Whether a tensor may be left out."""
+    return any(tensor.name == name and tensor.optional for tensor in op.tensors)
 
 
 def _is_read(graph: Graph, ref: Ref) -> bool:

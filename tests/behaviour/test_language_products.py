@@ -22,6 +22,16 @@ ROWS = (
         lambda v, x: x.double() @ v.double(),
         magnitude=112.0,
     ),
+    *(
+        Row(
+            f"op may_be_left_out{number}(x: T[M, K], w: T[N, K], d: T[N, K] = 1.1) -> y: f32[M, N] {{\n"
+            "  y = x @ w + x @ d }",
+            {"x": f"{dtype} 3 7", "w": f"{dtype} 5 7", "d": None},
+            lambda x, w, d: x.double() @ (w.double() + 1.1).mT,
+            magnitude=224.0,
+        )
+        for number, dtype in enumerate(("f16", "f32"))
+    ),
 )
 
 
