@@ -165,8 +165,8 @@ def _cross_entropy_looped(
             ROW_RANK,
         )
         target = tl.load(target_ptr + target_at, mask=row_mask)
-        lse_peak = tl.full((ROWS, COLUMNS // 4), float("-inf"), tl.float32)
-        lse_total = tl.full((ROWS, COLUMNS // 4), 0.0, tl.float32)
+        lse_peak = tl.full((ROWS, (COLUMNS + 3) // 4), float("-inf"), tl.float32)
+        lse_total = tl.full((ROWS, (COLUMNS + 3) // 4), 0.0, tl.float32)
         for start in tl.range(first, last, COLUMNS, num_stages=STAGES):
             cols = positions_at(start, COLUMNS, WIDE)[None, :]
             col_mask = below(cols, last, FULL)
@@ -245,8 +245,8 @@ def _cross_entropy_split(
         )
         target = tl.load(target_ptr + target_at, mask=row_mask)
         if STAGE == 0:
-            lse_peak = tl.full((ROWS, COLUMNS // 4), float("-inf"), tl.float32)
-            lse_total = tl.full((ROWS, COLUMNS // 4), 0.0, tl.float32)
+            lse_peak = tl.full((ROWS, (COLUMNS + 3) // 4), float("-inf"), tl.float32)
+            lse_total = tl.full((ROWS, (COLUMNS + 3) // 4), 0.0, tl.float32)
             for start in tl.range(first, last, COLUMNS, num_stages=STAGES):
                 cols = positions_at(start, COLUMNS, WIDE)[None, :]
                 col_mask = below(cols, last, FULL)

@@ -123,8 +123,8 @@ def _masked_softmax_looped(
         scores_rows = row_offsets(
             row_at, (scores_s0, scores_s1, scores_s2, scores_s3), scores_layout, ROW_RANK
         )
-        sum0_peak = tl.full((ROWS, COLUMNS // 4), float("-inf"), tl.float32)
-        sum0_total = tl.full((ROWS, COLUMNS // 4), 0.0, tl.float32)
+        sum0_peak = tl.full((ROWS, (COLUMNS + 3) // 4), float("-inf"), tl.float32)
+        sum0_total = tl.full((ROWS, (COLUMNS + 3) // 4), 0.0, tl.float32)
         for start in tl.range(first, last, COLUMNS, num_stages=STAGES):
             cols = positions_at(start, COLUMNS, WIDE)[None, :]
             col_mask = below(cols, last, FULL)
@@ -212,8 +212,8 @@ def _masked_softmax_split(
             row_at, (scores_s0, scores_s1, scores_s2, scores_s3), scores_layout, ROW_RANK
         )
         if STAGE == 0:
-            sum0_peak = tl.full((ROWS, COLUMNS // 4), float("-inf"), tl.float32)
-            sum0_total = tl.full((ROWS, COLUMNS // 4), 0.0, tl.float32)
+            sum0_peak = tl.full((ROWS, (COLUMNS + 3) // 4), float("-inf"), tl.float32)
+            sum0_total = tl.full((ROWS, (COLUMNS + 3) // 4), 0.0, tl.float32)
             for start in tl.range(first, last, COLUMNS, num_stages=STAGES):
                 cols = positions_at(start, COLUMNS, WIDE)[None, :]
                 col_mask = below(cols, last, FULL)

@@ -98,8 +98,8 @@ def _softmax_looped(
         row_at = row_coordinates(rows, n1, n2, n3, ROW_RANK, ROW_UNIT)
         y_rows = row_offsets(row_at, (y_s0, y_s1, y_s2, y_s3), y_layout, ROW_RANK)
         x_rows = row_offsets(row_at, (x_s0, x_s1, x_s2, x_s3), x_layout, ROW_RANK)
-        sum0_peak = tl.full((ROWS, COLUMNS // 4), float("-inf"), tl.float32)
-        sum0_total = tl.full((ROWS, COLUMNS // 4), 0.0, tl.float32)
+        sum0_peak = tl.full((ROWS, (COLUMNS + 3) // 4), float("-inf"), tl.float32)
+        sum0_total = tl.full((ROWS, (COLUMNS + 3) // 4), 0.0, tl.float32)
         for start in tl.range(first, last, COLUMNS, num_stages=STAGES):
             cols = positions_at(start, COLUMNS, WIDE)[None, :]
             col_mask = below(cols, last, FULL)
@@ -157,8 +157,8 @@ def _softmax_split(
         y_rows = row_offsets(row_at, (y_s0, y_s1, y_s2, y_s3), y_layout, ROW_RANK)
         x_rows = row_offsets(row_at, (x_s0, x_s1, x_s2, x_s3), x_layout, ROW_RANK)
         if STAGE == 0:
-            sum0_peak = tl.full((ROWS, COLUMNS // 4), float("-inf"), tl.float32)
-            sum0_total = tl.full((ROWS, COLUMNS // 4), 0.0, tl.float32)
+            sum0_peak = tl.full((ROWS, (COLUMNS + 3) // 4), float("-inf"), tl.float32)
+            sum0_total = tl.full((ROWS, (COLUMNS + 3) // 4), 0.0, tl.float32)
             for start in tl.range(first, last, COLUMNS, num_stages=STAGES):
                 cols = positions_at(start, COLUMNS, WIDE)[None, :]
                 col_mask = below(cols, last, FULL)

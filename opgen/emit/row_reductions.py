@@ -73,7 +73,7 @@ def _exponentials(result: str) -> Spelling:
         merge="merge_exps({peak}, {total})",
         result=result,
         state=(("peak", "least", ""), ("total", "0", "")),
-        lanes="COLUMNS // 4",
+        lanes="(COLUMNS + 3) // 4",
     )
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from opgen.emit.rows import declared_parts
 from opgen.emit.tables import access_text, by_targets, dims_text, each, quoted
@@ -35,12 +35,16 @@ def configs(plans: Sequence[tuple[str, RowPlan]]) -> str:
 
 def _config(config: RowConfig) -> str:
     along = each(_band(band) for band in config.along)
-    return f"rt.RowConfigs(along=({along}), across={_band(config.across)}, split={config.split})"
+    further = _further(config, {"piece_columns": 4096, "piece_warps": 8})
+    return f"rt.RowConfigs(along=({along}), across={_band(config.across)}, split={config.split}{further})"
 
 
 def _band(band: RowBand) -> str:
-    further = {"programs": 0, "stages": 1, "rows": 0, "columns": 0}
-    named = "".join(
-        f", {name}={getattr(band, name)}" for name, usual in further.items() if getattr(band, name) != usual
-    )
-    return f"rt.RowConfig({band.longest}, elements={band.elements}, warps={band.warps}{named})"
+    further = _further(band, {"programs": 0, "stages": 1, "rows": 0, "columns": 0})
+    return f"rt.RowConfig({band.longest}, elements={band.elements}, warps={band.warps}{further})"
+
+
+def _further(config: RowConfig | RowBand, usual: Mapping[str, int]) -> str:
+    """The figures that are not the usual ones, by name."""
+    named = ((name, getattr(config, name)) for name in usual)
+    return "".join(f", {name}={value}" for name, value in named if value != usual[name])

@@ -103,13 +103,16 @@ class RowBand:
 class RowConfig:
     """The bands of elements of up to `width` bytes, and the walk of rows that lie across memory.
 
-    Where there are few rows, those of at least `split` columns are cut into pieces.
+    Where there are few rows, those of at least `split` columns are cut into pieces, whose tiles have `piece_columns`
+    (where they have one row) and `piece_warps` at most.
     """
 
     width: int
     along: tuple[RowBand, ...]
     across: RowBand
     split: int
+    piece_columns: int = 4096
+    piece_warps: int = 8
 
 
 @dataclass(frozen=True)

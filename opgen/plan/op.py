@@ -14,6 +14,15 @@ from opgen.plan.model import KernelPlan, Plan, ProductPlan
 from opgen.plan.multiplied import sides_of
 from opgen.targets import Target
 
+#: What only kernels of matrix products have: the value that all kernels meet, and what the others would take.
+_OF_PRODUCTS: dict[str, tuple[int | str, str]] = {
+    "tma": (False, "matrix products read through tensor descriptors"),
+    "persistent": (False, "programs of matrix products and of rows take several tiles"),
+    "split": (1, "contractions are cut into pieces"),
+    "group": (1, "tiles of matrix products are grouped"),
+    "strategy": ("fused", "matrix products can be a vendor's"),
+}
+
 
 def plan_op(op: Op, targets: tuple[Target, ...]) -> tuple[Plan, ...]:
     """The plan of an op for each target. Raises `SpecError` for what has no kernel and for hints that no GPU meets."""
@@ -23,6 +32,7 @@ def plan_op(op: Op, targets: tuple[Target, ...]) -> tuple[Plan, ...]:
     hints = {target.name: hints_for(op, target) for target in targets}
     summed = frozenset(dim for part in variants[0].parts if part.kind == "product" for dim in part.reduced)
     check_hints(targets, hints, summed)
+    _check_words(variants[0], hints.values())
     _check_batches(variants[0], hints.values())
     temporaries = tuple(variant.temporaries for variant in variants)
     seen = tuple(as_part_sees(op, parts[0], temporaries[0]) for parts in kernels)
@@ -51,6 +61,20 @@ def _check_count(op: Op, found: Partition, targets: tuple[Target, ...]) -> None:
             kinds = ", ".join(f"{part.kind} over [{', '.join(map(str, part.space))}]" for part in found.parts)
             message = f"`{op.name}` takes {count} kernels, and {first_value(hint)} is asked for: {kinds}"
             diagnostics.error("OPG713", message, hint.span)
+    diagnostics.raise_if_errors()
+
+
+def _check_words(found: Partition, hints: Iterable[Hints]) -> None:
+    """Raises `SpecError` at a hint that only matrix products can meet, in an op that has none."""
+    kinds = {part.kind for part in found.parts}
+    diagnostics = Diagnostics()
+    for hint in dict.fromkeys(one for own in hints for one in own.others):
+        without, why = _OF_PRODUCTS.get(hint.key, (hint.values[0], ""))
+        if hint.key == "persistent" and "row" in kinds:
+            continue
+        if "product" not in kinds and without not in hint.values:
+            message = f"`{hint.key}` cannot be met: {why}, and this op has none"
+            diagnostics.error("OPG717", message, hint.span)
     diagnostics.raise_if_errors()
 
 

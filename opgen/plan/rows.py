@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from dataclasses import replace
 
-from opgen.ir.nodes import Dim, Gather, Graph, Op, Read, Reduce, TensorParam
+from opgen.ir.nodes import Dim, Gather, Graph, HintRequest, Op, Read, Reduce, TensorParam
 from opgen.ir.passes.parts import Part
 from opgen.plan import elementwise
 from opgen.plan.hints import Hints, first_value
@@ -20,6 +20,8 @@ _MEDIUM_OPERATIONS, _HEAVY_OPERATIONS = 16, 28
 _RESIDENT_BYTES = (16384, 32768, 65536)
 #: Bytes of a row from which few rows are cut into pieces.
 _SPLIT_BYTES = 131072
+#: Programs for each multiprocessor that stay and loop over tiles, where they are asked for.
+_PROGRAMS = 2
 
 
 def plan_kernel(op: Op, parts: tuple[Part, ...], target: Target, hints: Hints) -> RowPlan:
@@ -113,23 +115,25 @@ def _held(part: Part) -> int:
 
 
 def _with_hints(config: RowConfig, part: Part, hints: Hints) -> RowConfig:
-    """The config with the blocks and warps asked for: kept dims are a tile's rows, reduced dims its columns."""
-    rows = _asked(hints, part.kept)
-    columns = _asked(hints, part.reduced)
-    if rows or columns:
-        config = replace(
-            config,
-            along=tuple(_blocked(band, rows, columns) for band in config.along),
-            across=_blocked(config.across, rows, columns),
-        )
-    if hints.warps is not None:
-        warps = first_value(hints.warps)
-        config = replace(
-            config,
-            along=tuple(replace(band, warps=warps) for band in config.along),
-            across=replace(config.across, warps=warps),
-        )
-    return config
+    """The config with what is asked for: kept dims are a tile's rows, reduced dims its columns."""
+    asked = {"rows": _asked(hints, part.kept), "columns": _asked(hints, part.reduced)}
+    asked |= {"warps": _first(hints.warps), "stages": _first(hints.asked("stages"))}
+    fixed = {key: value for key, value in asked.items() if value}
+    stays = hints.asked("persistent")
+
+    def hinted(band: RowBand) -> RowBand:
+        band = replace(band, **fixed)
+        if stays is None or bool(band.programs) in stays.values:
+            return band
+        return replace(band, programs=0 if band.programs else _PROGRAMS)
+
+    return replace(
+        config,
+        along=tuple(hinted(band) for band in config.along),
+        across=hinted(config.across),
+        piece_columns=asked["columns"] or config.piece_columns,
+        piece_warps=asked["warps"] or config.piece_warps,
+    )
 
 
 def _asked(hints: Hints, dims: tuple[Dim, ...]) -> int:
@@ -138,6 +142,6 @@ def _asked(hints: Hints, dims: tuple[Dim, ...]) -> int:
     return math.prod(sizes) if sizes else 0
 
 
-def _blocked(band: RowBand, rows: int, columns: int) -> RowBand:
-    """A band with blocks of its own; a row that is longer than its block is walked in a loop."""
-    return replace(band, rows=rows or band.rows, columns=columns or band.columns)
+def _first(hint: HintRequest | None) -> int:
+    """The first value that a hint allows; 0 for none."""
+    return 0 if hint is None else first_value(hint)

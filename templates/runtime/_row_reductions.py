@@ -279,9 +279,9 @@ def _below(term, top):
 
 @triton.jit
 def step_exps(peak, total, term, mask):
-    """The largest terms so far, and the sums of e^(term - largest): a lane takes four columns."""
+    """The largest terms so far, and the sums of e^(term - largest): a lane takes four columns, or all of fewer."""
     term = tl.where(mask, term, float("-inf"))
-    term = tl.reshape(term, (term.shape[0], term.shape[1] // 4, 4))
+    term = tl.reshape(term, (term.shape[0], peak.shape[1], term.shape[1] // peak.shape[1]))
     if INTERPRETED:
         largest = tl.max(term, axis=2) + 0.0 * tl.sum(tl.where(term != term, term, 0.0), axis=2)
     else:

@@ -18,8 +18,8 @@ Strides = tuple[tuple[int, ...], ...]  # of each access
 Strategy = Literal["resident", "looped", "split"]
 
 _ROW_DIMS, _COLUMN_DIMS = 4, 3
-#: Most pieces that a row is cut into, and most columns of a tile of a piece.
-MAX_SPLITS, SPLIT_BLOCK = 256, 4096
+#: Most pieces that a row is cut into.
+MAX_SPLITS = 256
 #: Most pieces that one program joins: what a thread of 128 holds of them is 64 registers for each reduction.
 MAX_JOINED = 8192
 
@@ -46,12 +46,15 @@ class RowConfig:
 class RowConfigs:
     """The configs of one target for one element width: by row length, and for rows that lie across memory.
 
-    Where there are too few tiles to fill the GPU, rows of at least `split` columns are cut into pieces.
+    Where there are too few tiles to fill the GPU, rows of at least `split` columns are cut into pieces, whose tiles have
+    `piece_columns` (where they have one row) and `piece_warps` at most.
     """
 
     along: tuple[RowConfig, ...]
     across: RowConfig
     split: int
+    piece_columns: int = 4096
+    piece_warps: int = 8
 
 
 @dataclass(frozen=True)
@@ -165,9 +168,10 @@ def choose_tile(table: RowConfigs, n_rows: int, n_cols: int, across: bool, multi
     rows = config.rows or max(config.elements // columns, 1)
     tiles = -(-n_rows // rows)
     if 4 * tiles <= multiprocessors and n_cols >= table.split:
-        block = min(columns, SPLIT_BLOCK) if rows == 1 else columns
+        block = min(columns, table.piece_columns) if rows == 1 else columns
         splits = min(-(-2 * multiprocessors // tiles), -(-n_cols // block), _most_pieces(rows))
-        return RowTile("split", rows, block, min(config.warps, 8), stages=config.stages, splits=splits)
+        warps = min(config.warps, table.piece_warps)
+        return RowTile("split", rows, block, warps, stages=config.stages, splits=splits)
     strategy: Strategy = "resident" if resident and columns >= n_cols else "looped"
     return RowTile(strategy, rows, columns, config.warps, config.programs, config.stages)
 

@@ -33,6 +33,18 @@ ROWS = (
         lambda x: x.double().flatten().softmax(0).reshape(x.shape),
         magnitude=4.0,
     ),
+    *(
+        Row(
+            f"op tiles{number}(x: f32[M, C]) -> (y: f32[M, C], l: f32[M], v: f32[M]) {{\n"
+            f"  y = softmax[C](x) l = logsumexp[C](x) v = var[C](x) tile {{ {hints} }} }}",
+            {"x": "f32 5 37"},
+            lambda x: (x.double().softmax(1), x.double().logsumexp(1), x.double().var(1, correction=0)),
+            magnitude=8.0,
+        )
+        for number, hints in enumerate(
+            ("C = 1", "C = 2, M = 4", "M = 2, C = 16, persistent = true, stages = 3")
+        )
+    ),
     Row(
         "op counted(x: f32[M]) -> (y: f32[M], n: i64[]) { y = x * sum[5](index[5]) n = sum[M](index[M]) }",
         {"x": "f32 4"},

@@ -1,0 +1,58 @@
+"""What hints ask of row kernels, in the figures of their plans."""
+
+import pytest
+
+from opgen.ir.lower import lower
+from opgen.plan.model import RowConfig, RowPlan
+from opgen.plan.op import plan_op
+from opgen.source import Source
+from opgen.syntax.parse import parse
+from opgen.targets import TARGETS
+
+SPEC = "op f(x: T[M, C]) -> y: T[M, C] {{ y = softmax[C](x) {hints} }}"
+
+
+def configs(hints: str, target: str = "sm_90") -> tuple[RowConfig, ...]:
+    (op,) = lower(parse(Source("rows.op", SPEC.format(hints=hints))), read=_refuse).ops
+    (plan,) = plan_op(op, (TARGETS[target],))
+    (kernel,) = plan.kernels
+    assert isinstance(kernel, RowPlan)
+    return kernel.configs
+
+
+def _refuse(path: str) -> Source:
+    raise FileNotFoundError(path)
+
+
+@pytest.mark.parametrize(
+    ("hints", "key", "value"),
+    [
+        ("M = 4", "rows", 4),
+        ("C = 256", "columns", 256),
+        ("C = 8192", "piece_columns", 8192),
+        ("warps = 16", "warps", 16),
+        ("warps = 16", "piece_warps", 16),
+        ("stages = 3", "stages", 3),
+        ("persistent = false", "programs", 0),
+    ],
+)
+def test_a_hint_is_met_by_every_way_to_walk_rows(hints: str, key: str, value: int) -> None:
+    for config in configs(f"tile {{ {hints} }}"):
+        parts = (config,) if key.startswith("piece_") else (*config.along, config.across)
+        assert {getattr(part, key) for part in parts} == {value}
+
+
+def test_programs_stay_where_that_is_asked_for() -> None:
+    for config in configs("tile { persistent = true }"):
+        assert all(band.programs > 0 for band in (*config.along, config.across))
+
+
+def test_hints_that_leave_the_choice_change_nothing() -> None:
+    hints = "tile { persistent = true | false, split = 1, tma = false, precision = tf32, strategy = fused }"
+    assert configs(hints) == configs("")
+
+
+def test_a_target_of_its_own_wins_key_by_key() -> None:
+    hints = "tile { warps = 4, stages = 2 } tile for sm_90 { warps = 8 }"
+    assert {(band.warps, band.stages) for one in configs(hints) for band in one.along} == {(8, 2)}
+    assert {(band.warps, band.stages) for one in configs(hints, "gfx942") for band in one.along} == {(4, 2)}
