@@ -14,7 +14,7 @@ from triton.tools.tensor_descriptor import TensorDescriptor
 
 from ._binding import DTYPES, Bound
 from ._elementwise import Access, Walk, access_strides, atoms, family
-from ._launching import for_target, multiprocessors_of
+from ._launching import for_target, multiprocessors_of, target_of
 from ._layout import LARGEST_INT32, collapse, last_offset
 from ._product_tuning import bucket, fastest, may_time, rivals, tunes
 
@@ -28,6 +28,8 @@ BEYOND = 2**62
 _FARTHEST = 2**40
 _UNIT = 16
 _ODD = 8
+#: Bytes of the least step of k, registers of a thread, and those that an element takes which is loaded alone.
+_LEAST_STEP, _REGISTERS, _ADDRESSED = 32, 256, 3
 _Ints = tuple[int, ...]
 _GROUPS = ("batch", "m", "n", "k")
 #: The group along which a tensor has stride 1, as its layout class, in the order in which they are looked for.
@@ -336,7 +338,10 @@ def _launch(
         for name in walk.groups(access):
             own = groups[name].strides[place]
             strides += [stride // scale for stride in own] + [0] * (GROUP_DIMS - len(own))
-    block_m, block_n, block_k = config.tile
+    block_m, block_n, _ = config.tile
+    dtype = bound.types.get(kernel.multiplied) or DTYPES[kernel.multiplied]
+    lanes = 64 if target_of(bound.device).startswith("gfx9") else 32
+    block_k = _depth(walk, config, layout, max(_LEAST_STEP // dtype.itemsize, 16), lanes * config.warps)
     piece = -(-k // (config.split * block_k)) * block_k if config.split > 1 else k
     tiles = batch * -(-m // block_m) * -(-n // block_n)
     common = {
@@ -379,6 +384,20 @@ def _launch(
     return figures
 
 
+def _depth(walk: ProductWalk, config: ProductConfig, layout: tuple[int, ...], least: int, threads: int) -> int:
+    """The positions of k that a step loads through pointers: fewer, down to the `least`, where an operand is read
+    element by element, each at an address of its own in registers."""
+    m, n, k = config.tile
+    operands = [place for place, access in enumerate(walk.accesses) if "k" in walk.groups(access)]
+    if config.form not in ("dot", "swapped") or all(0 < layout[place] < _ODD for place in operands):
+        return k
+    columns = n * max(len(operands) - 1, 1)
+    room = _REGISTERS * threads - m * columns
+    while k > least and _ADDRESSED * (m + columns) * k > room:
+        k //= 2
+    return k
+
+
 def _with_finish(figures: ProductLaunch, common: Mapping[str, Any]) -> ProductLaunch:
     """The figures with those of the kernel that finishes sums from memory: small tiles, one row of 1,024 elements."""
     batch, m, n, _ = figures.shape
@@ -416,7 +435,7 @@ def _with_streams(
     left, right = streams[: len(kernel.left)], streams[len(kernel.left) :]
     if any(len({one.turned for one in side}) > 1 for side in (left, right)):
         return figures
-    constants |= {"LEFT_TURNED": left[0].turned, "RIGHT_TURNED": right[0].turned}
+    constants |= {"BLOCK_K": figures.config.tile[2], "LEFT_TURNED": left[0].turned, "RIGHT_TURNED": right[0].turned}
     constants |= {"BATCHED": len(streams[0].shape) == 3, "PROGRAMS": programs}
     constants |= {"HALVES": 2 if figures.config.halves and figures.config.form == "dot" else 1}
     grid = (min(programs, figures.grid[0]),)

@@ -527,7 +527,7 @@ _CONFIGS = {
         "f32": (
             rt.band(1, 1024, "vector pointers", (1, 4, 1024), 4, 1, 8),
             rt.band(1, rt.BEYOND, "vector pointers", (1, 8, 512), 4, 1, 8),
-            rt.band(rt.BEYOND, rt.BEYOND, "dot library", (32, 128, 16), 4, 4, 8),
+            rt.band(rt.BEYOND, rt.BEYOND, "dot library", (32, 128, 16), 4, 5, 8),
         ),
     },
     "sm_86": {
@@ -553,7 +553,7 @@ _CONFIGS = {
         "f32": (
             rt.band(1, 1024, "vector pointers", (1, 4, 1024), 4, 1, 8),
             rt.band(1, rt.BEYOND, "vector pointers", (1, 8, 256), 2, 1, 8),
-            rt.band(rt.BEYOND, rt.BEYOND, "dot library", (32, 128, 16), 4, 5, 8),
+            rt.band(rt.BEYOND, rt.BEYOND, "dot library", (64, 64, 32), 4, 5, 8),
         ),
     },
     "sm_89": {
@@ -582,7 +582,7 @@ _CONFIGS = {
         "f32": (
             rt.band(1, 1024, "vector pointers", (1, 8, 1024), 8, 1, 8),
             rt.band(1, rt.BEYOND, "vector pointers", (1, 8, 512), 4, 1, 8),
-            rt.band(rt.BEYOND, rt.BEYOND, "dot library", (64, 64, 16), 4, 4, 8),
+            rt.band(rt.BEYOND, rt.BEYOND, "dot library", (64, 64, 16), 4, 5, 8),
         ),
     },
     "sm_90": {
@@ -669,7 +669,7 @@ _CONFIGS = {
         "f32": (
             rt.band(1, 1024, "vector pointers", (1, 8, 1024), 8, 1, 8),
             rt.band(1, rt.BEYOND, "vector pointers", (1, 8, 512), 4, 1, 8),
-            rt.band(rt.BEYOND, rt.BEYOND, "dot library", (64, 64, 16), 4, 4, 8),
+            rt.band(rt.BEYOND, rt.BEYOND, "dot library", (64, 64, 16), 4, 3, 8),
         ),
     },
     "gfx90a": {
@@ -778,7 +778,7 @@ _CONFIGS = {
         ),
         "f32": (
             rt.band(1, rt.BEYOND, "vector pointers", (1, 8, 1024), 8, 1, 8),
-            rt.band(rt.BEYOND, rt.BEYOND, "dot library", (64, 64, 16), 4, 3, 8),
+            rt.band(rt.BEYOND, rt.BEYOND, "dot library", (32, 128, 16), 8, 2, 8),
         ),
     },
 }

@@ -673,7 +673,7 @@ _CONFIGS_0 = {
             rt.band(1, 1024, "vector pointers", (1, 4, 1024), 4, 1, 8),
             rt.band(1, 4096, "vector pointers", (1, 8, 512), 4, 1, 8),
             rt.band(1, rt.BEYOND, "vector pointers", (1, 8, 128), 1, 1, 8),
-            rt.band(rt.BEYOND, rt.BEYOND, "dot library", (64, 64, 32), 4, 5, 8),
+            rt.band(rt.BEYOND, rt.BEYOND, "dot library", (32, 128, 32), 4, 5, 8),
         ),
     },
     "sm_86": {
@@ -702,7 +702,7 @@ _CONFIGS_0 = {
             rt.band(1, 1024, "vector pointers", (1, 4, 1024), 4, 1, 8),
             rt.band(1, 4096, "vector pointers", (1, 8, 256), 2, 1, 8),
             rt.band(1, rt.BEYOND, "vector pointers", (1, 8, 128), 1, 1, 8),
-            rt.band(rt.BEYOND, rt.BEYOND, "dot library", (64, 64, 16), 4, 5, 8),
+            rt.band(rt.BEYOND, rt.BEYOND, "dot library", (64, 64, 32), 4, 4, 8),
         ),
     },
     "sm_89": {
@@ -733,7 +733,7 @@ _CONFIGS_0 = {
             rt.band(1, 1024, "vector pointers", (1, 8, 1024), 8, 1, 8),
             rt.band(1, 4096, "vector pointers", (1, 8, 512), 4, 1, 8),
             rt.band(1, rt.BEYOND, "vector pointers", (1, 8, 128), 1, 1, 8),
-            rt.band(rt.BEYOND, rt.BEYOND, "dot library", (64, 128, 16), 4, 4, 8),
+            rt.band(rt.BEYOND, rt.BEYOND, "dot library", (64, 128, 16), 4, 5, 8),
         ),
     },
     "sm_90": {

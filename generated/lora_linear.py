@@ -807,7 +807,7 @@ _CONFIGS_0 = {
             rt.band(1, 1024, "vector pointers", (1, 4, 1024), 4, 1, 8),
             rt.band(1, 4096, "vector pointers", (1, 8, 512), 4, 1, 8),
             rt.band(1, rt.BEYOND, "vector pointers", (1, 8, 128), 1, 1, 8),
-            rt.band(rt.BEYOND, rt.BEYOND, "dot library", (64, 64, 32), 4, 5, 8),
+            rt.band(rt.BEYOND, rt.BEYOND, "dot library", (32, 128, 32), 4, 5, 8),
         ),
     },
     "sm_86": {
@@ -833,7 +833,7 @@ _CONFIGS_0 = {
             rt.band(1, 1024, "vector pointers", (1, 4, 1024), 4, 1, 8),
             rt.band(1, 4096, "vector pointers", (1, 8, 256), 2, 1, 8),
             rt.band(1, rt.BEYOND, "vector pointers", (1, 8, 128), 1, 1, 8),
-            rt.band(rt.BEYOND, rt.BEYOND, "dot library", (64, 64, 16), 4, 5, 8),
+            rt.band(rt.BEYOND, rt.BEYOND, "dot library", (64, 64, 32), 4, 4, 8),
         ),
     },
     "sm_89": {
@@ -863,7 +863,7 @@ _CONFIGS_0 = {
             rt.band(1, 1024, "vector pointers", (1, 8, 1024), 8, 1, 8),
             rt.band(1, 4096, "vector pointers", (1, 8, 512), 4, 1, 8),
             rt.band(1, rt.BEYOND, "vector pointers", (1, 8, 128), 1, 1, 8),
-            rt.band(rt.BEYOND, rt.BEYOND, "dot library", (64, 128, 16), 4, 4, 8),
+            rt.band(rt.BEYOND, rt.BEYOND, "dot library", (64, 128, 16), 4, 5, 8),
         ),
     },
     "sm_90": {
@@ -1116,7 +1116,7 @@ _CONFIGS_1 = {
             rt.band(1, 1024, "vector pointers", (1, 4, 1024), 4, 1, 8),
             rt.band(1, 4096, "vector pointers", (1, 8, 512), 4, 1, 8),
             rt.band(1, rt.BEYOND, "vector pointers", (1, 8, 128), 1, 1, 8),
-            rt.band(rt.BEYOND, rt.BEYOND, "dot library", (64, 64, 32), 4, 5, 8),
+            rt.band(rt.BEYOND, rt.BEYOND, "dot library", (32, 128, 32), 4, 5, 8),
         ),
     },
     "sm_86": {
@@ -1145,7 +1145,7 @@ _CONFIGS_1 = {
             rt.band(1, 1024, "vector pointers", (1, 4, 1024), 4, 1, 8),
             rt.band(1, 4096, "vector pointers", (1, 8, 256), 2, 1, 8),
             rt.band(1, rt.BEYOND, "vector pointers", (1, 8, 128), 1, 1, 8),
-            rt.band(rt.BEYOND, rt.BEYOND, "dot library", (64, 64, 16), 4, 5, 8),
+            rt.band(rt.BEYOND, rt.BEYOND, "dot library", (64, 64, 32), 4, 4, 8),
         ),
     },
     "sm_89": {
@@ -1176,7 +1176,7 @@ _CONFIGS_1 = {
             rt.band(1, 1024, "vector pointers", (1, 8, 1024), 8, 1, 8),
             rt.band(1, 4096, "vector pointers", (1, 8, 512), 4, 1, 8),
             rt.band(1, rt.BEYOND, "vector pointers", (1, 8, 128), 1, 1, 8),
-            rt.band(rt.BEYOND, rt.BEYOND, "dot library", (64, 128, 16), 4, 4, 8),
+            rt.band(rt.BEYOND, rt.BEYOND, "dot library", (64, 128, 16), 4, 5, 8),
         ),
     },
     "sm_90": {
@@ -1431,7 +1431,7 @@ _CONFIGS_2 = {
             rt.band(1, 1024, "vector pointers", (1, 4, 1024), 4, 1, 8),
             rt.band(1, 4096, "vector pointers", (1, 8, 512), 4, 1, 8),
             rt.band(1, rt.BEYOND, "vector pointers", (1, 8, 128), 1, 1, 8),
-            rt.band(rt.BEYOND, rt.BEYOND, "dot library", (64, 64, 32), 4, 5, 8),
+            rt.band(rt.BEYOND, rt.BEYOND, "dot library", (32, 128, 32), 4, 5, 8),
         ),
     },
     "sm_86": {
@@ -1460,7 +1460,7 @@ _CONFIGS_2 = {
             rt.band(1, 1024, "vector pointers", (1, 4, 1024), 4, 1, 8),
             rt.band(1, 4096, "vector pointers", (1, 8, 256), 2, 1, 8),
             rt.band(1, rt.BEYOND, "vector pointers", (1, 8, 128), 1, 1, 8),
-            rt.band(rt.BEYOND, rt.BEYOND, "dot library", (64, 64, 16), 4, 5, 8),
+            rt.band(rt.BEYOND, rt.BEYOND, "dot library", (64, 64, 32), 4, 4, 8),
         ),
     },
     "sm_89": {
@@ -1491,7 +1491,7 @@ _CONFIGS_2 = {
             rt.band(1, 1024, "vector pointers", (1, 8, 1024), 8, 1, 8),
             rt.band(1, 4096, "vector pointers", (1, 8, 512), 4, 1, 8),
             rt.band(1, rt.BEYOND, "vector pointers", (1, 8, 128), 1, 1, 8),
-            rt.band(rt.BEYOND, rt.BEYOND, "dot library", (64, 128, 16), 4, 4, 8),
+            rt.band(rt.BEYOND, rt.BEYOND, "dot library", (64, 128, 16), 4, 5, 8),
         ),
     },
     "sm_90": {

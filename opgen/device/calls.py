@@ -13,9 +13,13 @@ from typing import Any
 
 import torch
 
-#: Sizes of dims that are tried in turn until the op accepts them: multiples of 16, and others.
+#: Sizes of dims that are tried in turn until the op accepts them: multiples of 16, and others. Products have a step of
+#: `k` in each; without one, short rows leave each tile as it is, and many dims stay below 2^31 elements.
 EVEN_SIZES = (256, 128, 512, 64, 1024, 2048, 4096)
 ODD_SIZES = (33, 66, 34, 36, 40, 130, 260)
+_SHORT = {True: (64,), False: ()}
+_SHORT_OF_MANY = {True: (16,), False: (15,)}
+_MANY_DIMS = 4
 _TRIED = 4096
 _LEADING = 64
 _CONST_INTEGERS = (1, 2, 4, 8, 16)
@@ -83,7 +87,7 @@ def calls(module: ModuleType, skipped: list[Skipped]) -> Iterator[Call]:
     """
     op = module._ENTRY.operator  # noqa: SLF001 - the declaration of the op
     for is_even in (True, False):
-        sizes = _sizes(module, EVEN_SIZES if is_even else ODD_SIZES)
+        sizes = _sizes(module, _candidates(module, is_even=is_even))
         if sizes is None:
             kind = "multiples of 16" if is_even else "other sizes"
             skipped.append(
@@ -106,6 +110,17 @@ def calls(module: ModuleType, skipped: list[Skipped]) -> Iterator[Call]:
                     yield Call(
                         f"{label}, options left out", types, is_even, False, True, left, scalars, consts
                     )
+
+
+def _candidates(module: ModuleType, *, is_even: bool) -> tuple[int, ...]:
+    """The sizes that are tried for the dims of an op."""
+    known = EVEN_SIZES if is_even else ODD_SIZES
+    entry = module._ENTRY  # noqa: SLF001 - the declaration of the op
+    kernels = [kernel for variant in entry.variants for kernel in variant.kernels]
+    if any(hasattr(kernel, "multiplied") for kernel in kernels):
+        return known
+    named = {one.name for spec in entry.operator.inputs for one in spec.parsed} - {"..."}
+    return (*(_SHORT_OF_MANY if len(named) >= _MANY_DIMS else _SHORT)[is_even], *known)
 
 
 def _classes(types: Sequence[torch.dtype]) -> list[tuple[torch.dtype, ...]]:

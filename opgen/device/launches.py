@@ -14,7 +14,6 @@ from opgen.device.calls import Call
 from opgen.device.offline import Recorded, record
 from opgen.targets import Target
 
-_SHORT_ROW = 64
 _MANY_CONFIGS = 12
 _MANY_ROWS = 2**20
 
@@ -166,17 +165,19 @@ class _RowChoice:
 
     choose: Callable[..., Any]
     table: Any
+    n_cols: int
     across: bool
     multiprocessors: int
 
     def all(self) -> Iterator[Any]:
-        """The tiles for rows of all bands' largest lengths, shorter and longer ones, for many rows and for few.
+        """The tiles for rows of the call's length, of all bands' largest lengths and longer ones, for many rows and for
+        few. A tile for shorter rows would not be that of any call.
 
         Few rows of `split` columns and more are cut into pieces.
         """
         edges = {band.longest for band in self.table.along} - {0}
-        lengths = sorted({_SHORT_ROW, *edges, max(edges, default=0) + 1, self.table.split})
-        for n_cols in lengths:
+        lengths = {self.n_cols, *edges, max(edges, default=0) + 1, self.table.split}
+        for n_cols in sorted(length for length in lengths if length >= self.n_cols):
             for n_rows in (_MANY_ROWS, 1):
                 yield self.choose(self.table, n_rows, n_cols, self.across, self.multiprocessors)
 
@@ -192,7 +193,7 @@ def _rows_watched(module: ModuleType) -> Iterator[list[_RowChoice]]:
     choose = rows.choose_tile
 
     def noting(table: Any, n_rows: int, n_cols: int, across: bool, multiprocessors: int) -> Any:
-        found.append(_RowChoice(choose, table, across, multiprocessors))
+        found.append(_RowChoice(choose, table, n_cols, across, multiprocessors))
         return choose(table, n_rows, n_cols, across, multiprocessors)
 
     with patch.object(rows, "choose_tile", noting):
@@ -243,6 +244,7 @@ def standing_in(module: ModuleType, target: Target) -> Iterator[None]:
         "_rows": {"multiprocessors_of": lambda device: target.multiprocessors},
         "_products": {
             "multiprocessors_of": lambda device: target.multiprocessors,
+            "target_of": lambda device: target.name,
             "takes_descriptors": lambda device: target.has_descriptors,
         },
     }

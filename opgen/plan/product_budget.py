@@ -44,6 +44,9 @@ _OPERAND_REGISTERS = 32
 #: Vector and accumulation registers of a lane of CDNA, which its waves on one of four SIMDs share.
 _LANE_REGISTERS = 512
 _SIMDS = 4
+#: Sums of a thread that leave room for drawing a random number with each; twice as many where they lie in tensor
+#: memory.
+_DRAWN_SUMS = 64
 #: Sums of a thread that RDNA's matrix unit leaves room for: it holds each operand twice.
 _RDNA_SUMS = 64
 
@@ -53,8 +56,9 @@ class Work:
     """What a product does whatever its config: widths in bytes of the multiplied type, of an element of each side's
     operands as they are loaded and, where they are computed, as they are multiplied, of the sums and of the results;
     and how many products share a tile. `left_copy` and `right_copy` are the bytes of what is computed, `tile_bytes`
-    those of the widest element of a whole tile that is read when it is finished. Where rows are not read in wide pieces
-    (`is_scattered`), they may change their layout before they are multiplied."""
+    those of the widest element of a whole tile that is read when it is finished; `draws` says that this takes random
+    numbers. Where rows are not read in wide pieces (`is_scattered`), they may change their layout before they are
+    multiplied."""
 
     name: str
     width: int
@@ -67,6 +71,7 @@ class Work:
     left_copy: int = 0
     right_copy: int = 0
     tile_bytes: int = 0
+    draws: bool = False
     is_scattered: bool = False
 
 
@@ -85,7 +90,7 @@ def shared_bytes(config: ProductConfig, work: Work, target: Target) -> int:
     beside = _BESIDE.get(target.name, _BESIDE_ELSEWHERE)
     if config.form == "vector":
         is_mixed = work.left_copy + work.right_copy > 0
-        row = k * work.sum_bytes if is_mixed else k * work.width if work.is_scattered else 0
+        row = k * work.sum_bytes if is_mixed or work.is_scattered else 0
         return n * config.warps * work.sum_bytes + row + beside
     if config.form == "outer":
         elements = min(m * n, _OUTER_ELEMENTS * config.warps * target.warp_size)
@@ -100,7 +105,7 @@ def _operands(config: ProductConfig, work: Work, target: Target) -> int:
     """The buffers of both operands, and the operands as they are multiplied where they pass through once more."""
     m, n, k = config.tile
     left, right = work.left_copy, work.right_copy
-    if _is_plain(config, work):
+    if _is_plain(config, work) and work.has_prologue:
         left, right = left or work.left_bytes, right or work.right_bytes
         if target.is_amd:
             return max(m * left, n * right) * k  # not pipelined, and one takes the place of the other
@@ -232,8 +237,12 @@ def excess(config: ProductConfig, work: Work, target: Target) -> Excess | None:
     limit = _register_limit(config, target)
     if registers > limit:
         return Excess("registers of a thread", registers, limit)
+    sums = m * n * work.products // threads
+    most = _DRAWN_SUMS * (2 if target.name == "sm_100" else 1)
+    if work.draws and config.form in ("dot", "swapped") and sums > most:
+        return Excess("sums of a thread that draws numbers", sums, most)
     if target.name == "gfx1100" and config.form in ("dot", "swapped"):
-        sums = m * n * work.products // threads
-        if sums > _RDNA_SUMS:
-            return Excess("sums of a thread", sums, _RDNA_SUMS)
+        most = _RDNA_SUMS // (2 if _is_plain(config, work) and work.products > 1 else 1)
+        if sums > most:
+            return Excess("sums of a thread", sums, most)
     return None

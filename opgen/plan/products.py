@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 
 from opgen.dtypes import DType
-from opgen.ir.nodes import Element, Graph, Op, Read, Ref
+from opgen.ir.nodes import Element, Graph, Op, Random, Read, Ref
 from opgen.ir.operands import reached
 from opgen.ir.passes.parts import Part
 from opgen.plan.elementwise import accesses, element_bytes, operations
@@ -109,6 +109,7 @@ def _widest(one: Work, other: Work) -> Work:
     return replace(
         one,
         has_prologue=one.has_prologue or other.has_prologue,
+        draws=one.draws or other.draws,
         **{name: max(getattr(one, name), getattr(other, name)) for name in fields},
     )
 
@@ -135,6 +136,7 @@ def _work(op: Op, part: Part, products: tuple[Product, ...], types: dict[str, DT
         left_copy=sum(copied for _, copied in left),
         right_copy=sum(copied for _, copied in right),
         tile_bytes=_tile_bytes(part, types),
+        draws=any(isinstance(value.node, Random) for value in part.graph.values),
     )
 
 

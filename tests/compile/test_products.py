@@ -104,3 +104,17 @@ def test_emitted_configs_compile(
             assert shared <= target.shared_bytes
             if "finish" not in launch.kernel.fn.__name__:
                 assert shared <= shared_bytes(own, work, target), (own, shared)
+
+
+@pytest.mark.compile
+@pytest.mark.parametrize(("depth", "block"), [(512, 64), (511, 16)], ids=["wide", "element by element"])
+def test_operands_that_are_read_element_by_element_take_small_steps(
+    depth: int, block: int, ops: ModuleType
+) -> None:
+    """A step of 64 of them would take 288 registers of a thread for addresses and values, beside 128 sums."""
+    module = __import__(f"{ops.__name__}.linear", fromlist=["_ENTRY"])
+    x, w = (torch.empty((rows, depth), dtype=torch.bfloat16, device="meta") for rows in (256, 1024))
+    config = module.rt.ProductConfig((128, 256, 64), 8, 3)
+    (launch,) = record(module, {"x": x, "w": w, "b": None}, {}, config=config)
+    assert launch.keywords["BLOCK_K"] == block
+    assert compile_recorded(launch, TARGETS["sm_90"]).metadata.shared > 0
