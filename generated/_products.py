@@ -28,8 +28,10 @@ BEYOND = 2**62
 _FARTHEST = 2**40
 _UNIT = 16
 _ODD = 8
-#: Bytes of the least step of k, registers of a thread, and those that an element takes which is loaded alone.
-_LEAST_STEP, _REGISTERS, _ADDRESSED = 32, 256, 3
+#: Bytes of the least step of k; registers of a thread for sums and loads, and those of an element that is loaded alone;
+#: sums of a thread beside such elements, fewer on RDNA.
+_LEAST_STEP, _REGISTERS, _ADDRESSED = 32, 224, 3
+_SUMS_BESIDE, _SUMS_BESIDE_RDNA = 64, 32
 _Ints = tuple[int, ...]
 _GROUPS = ("batch", "m", "n", "k")
 #: The group along which a tensor has stride 1, as its layout class, in the order in which they are looked for.
@@ -338,10 +340,8 @@ def _launch(
         for name in walk.groups(access):
             own = groups[name].strides[place]
             strides += [stride // scale for stride in own] + [0] * (GROUP_DIMS - len(own))
-    block_m, block_n, _ = config.tile
     dtype = bound.types.get(kernel.multiplied) or DTYPES[kernel.multiplied]
-    lanes = 64 if target_of(bound.device).startswith("gfx9") else 32
-    block_k = _depth(walk, config, layout, max(_LEAST_STEP // dtype.itemsize, 16), lanes * config.warps)
+    block_m, block_n, block_k = _pointer_tile(walk, config, layout, dtype, target_of(bound.device))
     piece = -(-k // (config.split * block_k)) * block_k if config.split > 1 else k
     tiles = batch * -(-m // block_m) * -(-n // block_n)
     common = {
@@ -384,18 +384,24 @@ def _launch(
     return figures
 
 
-def _depth(walk: ProductWalk, config: ProductConfig, layout: tuple[int, ...], least: int, threads: int) -> int:
-    """The positions of k that a step loads through pointers: fewer, down to the `least`, where an operand is read
-    element by element, each at an address of its own in registers."""
+def _pointer_tile(
+    walk: ProductWalk, config: ProductConfig, layout: tuple[int, ...], dtype: torch.dtype, target: str
+) -> tuple[int, int, int]:
+    """The tile of a kernel that loads through pointers: smaller where an operand is read element by element, each at an
+    address of its own in registers."""
     m, n, k = config.tile
     operands = [place for place, access in enumerate(walk.accesses) if "k" in walk.groups(access)]
     if config.form not in ("dot", "swapped") or all(0 < layout[place] < _ODD for place in operands):
-        return k
-    columns = n * max(len(operands) - 1, 1)
-    room = _REGISTERS * threads - m * columns
-    while k > least and _ADDRESSED * (m + columns) * k > room:
+        return m, n, k
+    threads = (64 if target.startswith("gfx9") else 32) * config.warps
+    rights = max(len(operands) - 1, 1)
+    most = threads * (_SUMS_BESIDE_RDNA if target.startswith("gfx1") else _SUMS_BESIDE)
+    while m * n * rights > most and max(m, n) > 32:
+        m, n = (m // 2, n) if m > n else (m, n // 2)
+    least = max(_LEAST_STEP // dtype.itemsize, 16)
+    while k > least and m * n * rights + _ADDRESSED * (m + n * rights) * k > _REGISTERS * threads:
         k //= 2
-    return k
+    return m, n, k
 
 
 def _with_finish(figures: ProductLaunch, common: Mapping[str, Any]) -> ProductLaunch:
@@ -435,10 +441,12 @@ def _with_streams(
     left, right = streams[: len(kernel.left)], streams[len(kernel.left) :]
     if any(len({one.turned for one in side}) > 1 for side in (left, right)):
         return figures
-    constants |= {"BLOCK_K": figures.config.tile[2], "LEFT_TURNED": left[0].turned, "RIGHT_TURNED": right[0].turned}
+    constants |= dict(zip(("BLOCK_M", "BLOCK_N", "BLOCK_K"), figures.config.tile))
+    constants |= {"LEFT_TURNED": left[0].turned, "RIGHT_TURNED": right[0].turned}
     constants |= {"BATCHED": len(streams[0].shape) == 3, "PROGRAMS": programs}
     constants |= {"HALVES": 2 if figures.config.halves and figures.config.form == "dot" else 1}
-    grid = (min(programs, figures.grid[0]),)
+    batch, m, n, _ = figures.shape
+    grid = (min(programs, batch * -(-m // figures.config.tile[0]) * -(-n // figures.config.tile[1])),)
     alike = len(right) == 2 and right[0] == right[1] and len(left) == 1 and figures.config.form == "dot"
     spans = alike and not right[0].turned and len(right[0].shape) == 2
     return replace(figures, streams=tuple(streams), spans=spans, persistent=constants, programs=grid)

@@ -89,9 +89,8 @@ def shared_bytes(config: ProductConfig, work: Work, target: Target) -> int:
     m, n, k = config.tile
     beside = _BESIDE.get(target.name, _BESIDE_ELSEWHERE)
     if config.form == "vector":
-        is_mixed = work.left_copy + work.right_copy > 0
-        row = k * work.sum_bytes if is_mixed or work.is_scattered else 0
-        return n * config.warps * work.sum_bytes + row + beside
+        row = k * work.sum_bytes if _is_widened(work) or work.is_scattered else 0
+        return n * config.warps * work.sum_bytes + row
     if config.form == "outer":
         elements = min(m * n, _OUTER_ELEMENTS * config.warps * target.warp_size)
         return elements * work.sum_bytes + _BESIDE_OUTER
@@ -111,6 +110,12 @@ def _operands(config: ProductConfig, work: Work, target: Target) -> int:
             return max(m * left, n * right) * k  # not pipelined, and one takes the place of the other
     loaded = m * (work.left_bytes - work.left_copy) + n * (work.right_bytes - work.right_copy)
     return (loaded * _buffers(config, work, target) + m * left + n * right) * k
+
+
+def _is_widened(work: Work) -> bool:
+    """Whether an operand is multiplied in another width than it is loaded in."""
+    sides = ((work.left_bytes, work.left_copy), (work.right_bytes, work.right_copy))
+    return any(copied and loaded != 2 * copied for loaded, copied in sides)
 
 
 def _is_plain(config: ProductConfig, work: Work) -> bool:

@@ -107,14 +107,18 @@ def test_emitted_configs_compile(
 
 
 @pytest.mark.compile
-@pytest.mark.parametrize(("depth", "block"), [(512, 64), (511, 16)], ids=["wide", "element by element"])
-def test_operands_that_are_read_element_by_element_take_small_steps(
-    depth: int, block: int, ops: ModuleType
+@pytest.mark.parametrize(
+    ("depth", "tile"),
+    [(512, (128, 256, 64)), (511, (128, 128, 32))],
+    ids=["wide", "element by element"],
+)
+def test_operands_that_are_read_element_by_element_take_small_tiles(
+    depth: int, tile: tuple[int, int, int], ops: ModuleType
 ) -> None:
     """A step of 64 of them would take 288 registers of a thread for addresses and values, beside 128 sums."""
     module = __import__(f"{ops.__name__}.linear", fromlist=["_ENTRY"])
     x, w = (torch.empty((rows, depth), dtype=torch.bfloat16, device="meta") for rows in (256, 1024))
     config = module.rt.ProductConfig((128, 256, 64), 8, 3)
     (launch,) = record(module, {"x": x, "w": w, "b": None}, {}, config=config)
-    assert launch.keywords["BLOCK_K"] == block
+    assert tuple(launch.keywords[f"BLOCK_{side}"] for side in "MNK") == tile
     assert compile_recorded(launch, TARGETS["sm_90"]).metadata.shared > 0
