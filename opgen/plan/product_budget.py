@@ -31,6 +31,8 @@ _OUTER_ELEMENTS = 16
 _BESIDE_OUTER = 2048
 #: Bytes that the search sets aside where a tile is added up without a matrix unit.
 _RESERVED = 4096
+#: Bytes that a thread loads at a time: a row that has less for each changes its layout before it is multiplied.
+_WIDEST_LOAD = 16
 #: Registers of a thread, and those that addresses, loop counters and the epilogue take beside sums and operands. A
 #: 128x256x64 tile of 8 warps needs 255 and spills on sm_80, 128x128x32 of 4 warps takes 242 and does not.
 _THREAD_REGISTERS = 255
@@ -45,7 +47,7 @@ _OPERAND_REGISTERS = 32
 _LANE_REGISTERS = 512
 _SIMDS = 4
 #: Sums of a thread that leave room for drawing a random number with each; twice as many where they lie in tensor
-#: memory.
+#: memory, half of it where a wave of CDNA has 256 registers.
 _DRAWN_SUMS = 64
 #: Sums of a thread that RDNA's matrix unit leaves room for: it holds each operand twice.
 _RDNA_SUMS = 64
@@ -89,7 +91,8 @@ def shared_bytes(config: ProductConfig, work: Work, target: Target) -> int:
     m, n, k = config.tile
     beside = _BESIDE.get(target.name, _BESIDE_ELSEWHERE)
     if config.form == "vector":
-        row = k * work.sum_bytes if _is_widened(work) or work.is_scattered else 0
+        is_short = k * work.width < _WIDEST_LOAD * config.warps * target.warp_size
+        row = k * work.sum_bytes if is_short or _is_widened(work) or work.is_scattered else 0
         return n * config.warps * work.sum_bytes + row
     if config.form == "outer":
         elements = min(m * n, _OUTER_ELEMENTS * config.warps * target.warp_size)
@@ -218,6 +221,13 @@ def _register_limit(config: ProductConfig, target: Target) -> int:
     return _THREAD_REGISTERS - _FREE_REGISTERS
 
 
+def _drawn_sums(config: ProductConfig, target: Target) -> int:
+    if target.name == "sm_100":
+        return 2 * _DRAWN_SUMS
+    is_shared = target.is_amd and target.warp_size == 64 and config.warps > _SIMDS
+    return _DRAWN_SUMS // (2 if is_shared else 1)
+
+
 def excess(config: ProductConfig, work: Work, target: Target) -> Excess | None:
     """The first limit of a target that a config passes, None where it fits."""
     m, n, k = config.tile
@@ -243,7 +253,7 @@ def excess(config: ProductConfig, work: Work, target: Target) -> Excess | None:
     if registers > limit:
         return Excess("registers of a thread", registers, limit)
     sums = m * n * work.products // threads
-    most = _DRAWN_SUMS * (2 if target.name == "sm_100" else 1)
+    most = _drawn_sums(config, target)
     if work.draws and config.form in ("dot", "swapped") and sums > most:
         return Excess("sums of a thread that draws numbers", sums, most)
     if target.name == "gfx1100" and config.form in ("dot", "swapped"):

@@ -20,7 +20,7 @@ Strategy = Literal["resident", "looped", "split"]
 _ROW_DIMS, _COLUMN_DIMS = 4, 3
 #: Most pieces that a row is cut into.
 MAX_SPLITS = 256
-#: Most pieces that one program joins: what a thread of 128 holds of them is 64 registers for each reduction.
+#: Most pieces that one program joins: what a thread of 256 holds of them is 32 registers for each reduction.
 MAX_JOINED = 8192
 
 
@@ -170,7 +170,7 @@ def choose_tile(table: RowConfigs, n_rows: int, n_cols: int, across: bool, multi
     if 4 * tiles <= multiprocessors and n_cols >= table.split:
         block = min(columns, table.piece_columns) if rows == 1 else columns
         splits = min(-(-2 * multiprocessors // tiles), -(-n_cols // block), _most_pieces(rows))
-        warps = min(config.warps, table.piece_warps)
+        warps = min(config.warps, table.piece_warps) if rows == 1 else table.piece_warps
         return RowTile("split", rows, block, warps, stages=config.stages, splits=splits)
     strategy: Strategy = "resident" if resident and columns >= n_cols else "looped"
     return RowTile(strategy, rows, columns, config.warps, config.programs, config.stages)
