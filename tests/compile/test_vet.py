@@ -206,6 +206,7 @@ def test_command(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest
     page = Path("tables.md").read_text()
     assert "Made by `opgen vet planted.op --target sm_90 --sample 3 --md tables.md`" in page
     assert "| _planted_dense | sm_90 |" in page
+    assert "3 compiled jobs, 2 configs of a kernel on a target; " in page
     monkeypatch.setattr(vet, "SPILL_BOUND", -1)
     assert main(command) == 1
     out, _ = capsys.readouterr()
