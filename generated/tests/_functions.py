@@ -17,6 +17,7 @@ from torch import Tensor
 
 from ._integers import WIDTH, wrap
 from ._intervals import (
+    SMALLEST_NORMAL,
     contains_zero,
     function_ends,
     hull,
@@ -285,6 +286,7 @@ def _to_float(x: Value, dtype: torch.dtype) -> Value:
         ends = torch.minimum(x.lo, lo), torch.maximum(x.hi, hi)
         return Value(x.value, *ends, kind, x.nan, x.slack)
     taken = (lo != x.lo) | (hi != x.hi)
+    taken &= torch.maximum(lo.abs(), hi.abs()) > SMALLEST_NORMAL[x.kind]  # below, they may be read as zero
     return with_slack(Value(value, lo, hi, kind, x.nan, x.slack), (lo < hi) & taken)
 
 

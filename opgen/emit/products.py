@@ -179,7 +179,7 @@ def _operands(
         elements.append(prologue)
         outside += [*offset_lines(own, at, steps=False), *load_lines(own, at, steps=False)]
         steps += [*offset_lines(own, at, steps=True), *load_lines(own, at, steps=True)]
-        steps += _computed_tile(own, side, prologue)
+        steps += _computed_tile(own, at, side, prologue)
     return tuple(elements), tuple(outside), tuple(steps)
 
 
@@ -221,10 +221,13 @@ def _plain_tile(kernel: Kernel, at: Addressing, side: _Side) -> Iterator[str]:
     yield f"{side.tile} = {operand_text(kernel, loaded, tensor.element, side.operand.element)}"
 
 
-def _computed_tile(one: Piece, side: _Side, prologue: ElementContext) -> Iterator[str]:
+def _computed_tile(one: Piece, at: Addressing, side: _Side, prologue: ElementContext) -> Iterator[str]:
     """The lines that compute an operand's tile, zero outside."""
     row = "m_ok" if side.side == "left" else "n_ok"
     inside = f"{row} & k_{side.side}_ok"
+    optional = {tensor.name for tensor in one.kernel.op.tensors if tensor.optional}
+    if not any(at.steps(access) for access in one.accesses if access.tensor not in optional):
+        inside += f" & ({side.side}_depth >= 0)"  # a default has no positions of its own
     arguments = ", ".join(inside if value == "mask" else value for value in one.kernel.formula.values())
     yield f"{side.tile} = tl.where({inside}, {prologue.name}({arguments}), 0)"
     yield f"{side.tile} = {to_type(one.kernel, side.tile, side.operand.element)}"

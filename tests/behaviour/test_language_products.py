@@ -26,11 +26,11 @@ ROWS = (
         Row(
             f"op may_be_left_out{number}(x: T[M, K], w: T[N, K], d: T[N, K] = 1.1) -> y: f32[M, N] {{\n"
             "  y = x @ w + x @ d }",
-            {"x": f"{dtype} 3 7", "w": f"{dtype} 5 7", "d": None},
+            {"x": f"{dtype} 3 {depth}", "w": f"{dtype} 5 {depth}", "d": None},
             lambda x, w, d: x.double() @ (w.double() + 1.1).mT,
-            magnitude=224.0,
+            magnitude=32.0 * depth,
         )
-        for number, dtype in enumerate(("f16", "f32"))
+        for number, (dtype, depth) in enumerate((("f16", 7), ("f32", 7), ("f16", 128)))  # 128: whole steps
     ),
 )
 

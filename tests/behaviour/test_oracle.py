@@ -384,6 +384,7 @@ def ends(value: Any) -> tuple[float, float]:
         (2.99, 3.01, lambda x: o.cast(x, torch.bool), (1, 1), 0),
         (1.001, 1.003, lambda x: o.cast(x, BF16), (1, 1), 0),
         (1.003, 1.004, lambda x: o.cast(x, BF16), (1, 1 + 2**-7), 1),
+        (-1e-39, 0.0, lambda x: o.cast(x, BF16), (-11 * 2.0**-133, 0), 0),
         (0.9, 1.1, lambda x: o.where(x < 1.0, 5.0, -x), (-float(np.float32(1.1)), 5), 1),
         (5.9, 6.1, lambda x: x // 3.0, (1, 2), 1),
         (5.9, 6.1, lambda x: x % 3.0, (0, 3), 1),
