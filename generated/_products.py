@@ -388,10 +388,11 @@ def _pointer_tile(
     walk: ProductWalk, config: ProductConfig, layout: tuple[int, ...], dtype: torch.dtype, target: str
 ) -> tuple[int, int, int]:
     """The tile of a kernel that loads through pointers: smaller where an operand is read element by element, each at an
-    address of its own in registers."""
+    address of its own in registers, or where RDNA turns bytes."""
     m, n, k = config.tile
-    operands = [place for place, access in enumerate(walk.accesses) if "k" in walk.groups(access)]
-    if config.form not in ("dot", "swapped") or all(0 < layout[place] < _ODD for place in operands):
+    operands = [layout[place] for place, access in enumerate(walk.accesses) if "k" in walk.groups(access)]
+    turns = target.startswith("gfx1") and dtype.itemsize == 1 and any(one != _ALONG["k"] for one in operands)
+    if config.form not in ("dot", "swapped") or not (turns or any(one == 0 or one >= _ODD for one in operands)):
         return m, n, k
     threads = (64 if target.startswith("gfx9") else 32) * config.warps
     rights = max(len(operands) - 1, 1)

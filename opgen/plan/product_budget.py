@@ -9,7 +9,7 @@ are multiplied. A persistent loop keeps its buffers while a tile is written, of 
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from opgen.plan.model import ProductConfig
 from opgen.targets import Target
@@ -49,7 +49,8 @@ _SIMDS = 4
 #: Sums of a thread that leave room for drawing a random number with each; twice as many where they lie in tensor
 #: memory, half of it where a wave of CDNA has 256 registers.
 _DRAWN_SUMS = 64
-#: Sums of a thread that RDNA's matrix unit leaves room for: it holds each operand twice.
+#: Sums of a thread that RDNA's matrix unit leaves room for: it holds each operand twice. Half of it where two products
+#: are added up without the unit.
 _RDNA_SUMS = 64
 
 
@@ -58,9 +59,11 @@ class Work:
     """What a product does whatever its config: widths in bytes of the multiplied type, of an element of each side's
     operands as they are loaded and, where they are computed, as they are multiplied, of the sums and of the results;
     and how many products share a tile. `left_copy` and `right_copy` are the bytes of what is computed, `tile_bytes`
-    those of the widest element of a whole tile that is read when it is finished; `draws` says that this takes random
-    numbers. Where rows are not read in wide pieces (`is_scattered`), they may change their layout before they are
-    multiplied."""
+    those of the widest element of a whole tile that is read when it is finished.
+
+    `draws` says that random numbers are taken then, `is_turned` that the right operand's columns are contiguous,
+    `is_scattered` that rows are not read in wide pieces.
+    """
 
     name: str
     width: int
@@ -74,6 +77,7 @@ class Work:
     right_copy: int = 0
     tile_bytes: int = 0
     draws: bool = False
+    is_turned: bool = False
     is_scattered: bool = False
 
 
@@ -88,12 +92,10 @@ class Excess:
 
 def shared_bytes(config: ProductConfig, work: Work, target: Target) -> int:
     """Shared memory of a program, an upper bound."""
-    m, n, k = config.tile
+    m, n, _ = config.tile
     beside = _BESIDE.get(target.name, _BESIDE_ELSEWHERE)
     if config.form == "vector":
-        is_short = k * work.width < _WIDEST_LOAD * config.warps * target.warp_size
-        row = k * work.sum_bytes if is_short or _is_widened(work) or work.is_scattered else 0
-        return n * config.warps * work.sum_bytes + row
+        return n * config.warps * work.sum_bytes + _exchanged_row(config, work, target)
     if config.form == "outer":
         elements = min(m * n, _OUTER_ELEMENTS * config.warps * target.warp_size)
         return elements * work.sum_bytes + _BESIDE_OUTER
@@ -101,6 +103,17 @@ def shared_bytes(config: ProductConfig, work: Work, target: Target) -> int:
     if config.strategy == "descriptors":
         return operands + _exchanged(config, work, target) + beside
     return max(operands, _exchanged(config, work, target)) + beside
+
+
+def _exchanged_row(config: ProductConfig, work: Work, target: Target) -> int:
+    """Bytes of a row that changes its layout to that of the right operand, which is loaded in another way."""
+    _, n, k = config.tile
+    if work.is_scattered or _is_widened(work):
+        return k * work.sum_bytes
+    if work.is_turned:
+        return k * work.sum_bytes * (8 if target.is_amd else min(n, 8)) // 8
+    is_short = k * work.width < _WIDEST_LOAD * config.warps * target.warp_size
+    return k * work.sum_bytes if is_short else 0
 
 
 def _operands(config: ProductConfig, work: Work, target: Target) -> int:
@@ -208,6 +221,11 @@ def _most_registers(config: ProductConfig, work: Work, target: Target) -> int:
     if config.form == "vector" and work.products > 1:
         beside = n * k // threads * work.products * (work.sum_bytes + work.width) // 4
         return max(registers, beside + _OTHER_REGISTERS_VECTOR)
+    if config.strategy == "descriptors" and work.tile_bytes > work.width:
+        pointers = replace(
+            config, strategy="pointers", halves=False
+        )  # for calls that descriptors cannot serve
+        registers = max(registers, thread_registers(pointers, work, target))
     if target.name == "sm_100" and config.form in ("dot", "swapped"):
         finished = m * n * work.sum_bytes // 4 // threads // (2 if config.halves else 1)
         return max(registers, finished + _OTHER_REGISTERS)
@@ -221,11 +239,17 @@ def _register_limit(config: ProductConfig, target: Target) -> int:
     return _THREAD_REGISTERS - _FREE_REGISTERS
 
 
-def _drawn_sums(config: ProductConfig, target: Target) -> int:
-    if target.name == "sm_100":
-        return 2 * _DRAWN_SUMS
-    is_shared = target.is_amd and target.warp_size == 64 and config.warps > _SIMDS
-    return _DRAWN_SUMS // (2 if is_shared else 1)
+def _most_sums(config: ProductConfig, work: Work, target: Target) -> int:
+    """Sums that a thread has room for beside what else it holds; as good as any number where registers alone decide."""
+    most = [_THREAD_REGISTERS * _SIMDS]
+    if config.form not in ("dot", "swapped"):
+        return most[0]
+    if work.draws:
+        is_shared = target.is_amd and target.warp_size == 64 and config.warps > _SIMDS
+        most.append(2 * _DRAWN_SUMS if target.name == "sm_100" else _DRAWN_SUMS // (2 if is_shared else 1))
+    if target.name == "gfx1100":
+        most.append(_RDNA_SUMS // (2 if _is_plain(config, work) and work.products > 1 else 1))
+    return min(most)
 
 
 def excess(config: ProductConfig, work: Work, target: Target) -> Excess | None:
@@ -252,12 +276,7 @@ def excess(config: ProductConfig, work: Work, target: Target) -> Excess | None:
     limit = _register_limit(config, target)
     if registers > limit:
         return Excess("registers of a thread", registers, limit)
-    sums = m * n * work.products // threads
-    most = _drawn_sums(config, target)
-    if work.draws and config.form in ("dot", "swapped") and sums > most:
-        return Excess("sums of a thread that draws numbers", sums, most)
-    if target.name == "gfx1100" and config.form in ("dot", "swapped"):
-        most = _RDNA_SUMS // (2 if _is_plain(config, work) and work.products > 1 else 1)
-        if sums > most:
-            return Excess("sums of a thread", sums, most)
+    sums, most = m * n * work.products // threads, _most_sums(config, work, target)
+    if sums > most:
+        return Excess("sums of a thread", sums, most)
     return None

@@ -110,6 +110,7 @@ def _widest(one: Work, other: Work) -> Work:
         one,
         has_prologue=one.has_prologue or other.has_prologue,
         draws=one.draws or other.draws,
+        is_turned=one.is_turned or other.is_turned,
         **{name: max(getattr(one, name), getattr(other, name)) for name in fields},
     )
 
@@ -137,7 +138,14 @@ def _work(op: Op, part: Part, products: tuple[Product, ...], types: dict[str, DT
         right_copy=sum(copied for _, copied in right),
         tile_bytes=_tile_bytes(part, types),
         draws=any(isinstance(value.node, Random) for value in part.graph.values),
+        is_turned=any(_is_turned(op, part, one) for one in rights.values()),
     )
+
+
+def _is_turned(op: Op, part: Part, operand: Operand) -> bool:
+    """Whether an operand is a tensor whose contiguous dim is not the one that is summed over."""
+    dims = {item.name: item.dims for item in op.arrays}
+    return operand.tensor is not None and dims[operand.tensor][-1] not in part.reduced
 
 
 def _tile_bytes(part: Part, types: dict[str, DType]) -> int:
