@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 
 from opgen.dtypes import DType
-from opgen.ir.nodes import Element, Graph, Op, Random, Read, Ref
+from opgen.ir.nodes import Element, Gather, Op, Random, Read, Ref
 from opgen.ir.operands import reached
 from opgen.ir.passes.parts import Part
 from opgen.plan.elementwise import accesses, element_bytes, operations
@@ -122,9 +122,7 @@ def _work(op: Op, part: Part, products: tuple[Product, ...], types: dict[str, DT
     lefts = {product.left.ref: product.left for product in products}
     rights = {product.right.ref: product.right for product in products}
     stored = [elements[store.target] for store in part.graph.stores]
-    left, right = (
-        [_operand_bytes(op, part.graph, one, types) for one in side.values()] for side in (lefts, rights)
-    )
+    left, right = ([_operand_bytes(part, one, types) for one in side.values()] for side in (lefts, rights))
     return Work(
         name=class_of(dtype),
         width=element_bytes(first, types),
@@ -157,20 +155,20 @@ def _tile_bytes(part: Part, types: dict[str, DType]) -> int:
     return max((element_bytes(one, types) for one in whole), default=0)
 
 
-def _operand_bytes(op: Op, graph: Graph, operand: Operand, types: dict[str, DType]) -> tuple[int, int]:
+def _operand_bytes(part: Part, operand: Operand, types: dict[str, DType]) -> tuple[int, int]:
     """Bytes of an element of an operand: as it is loaded, and, where it is computed, as it is multiplied."""
-    loaded = dict(_reads(op, graph, operand.ref))
-    own = sum(element_bytes(element, types) for element in loaded.values())
-    plain = operand.tensor is not None and loaded[operand.tensor] == operand.element
+    loaded = tuple(_loads(part, operand.ref))
+    own = sum(element_bytes(element, types) for element in loaded)
+    plain = operand.tensor is not None and loaded == (operand.element,)
     return own, 0 if plain else element_bytes(operand.element, types)
 
 
-def _reads(op: Op, graph: Graph, ref: Ref) -> Iterator[tuple[str, Element]]:
-    """The tensors, other than 0-d ones, that a value is made of."""
-    dims = {item.name: item.dims for item in op.arrays}
-    for value in (graph.values[one] for one in sorted(reached(graph, [ref]))):
-        if isinstance(value.node, Read) and dims[value.node.param]:
-            yield value.node.param, value.type.element
+def _loads(part: Part, ref: Ref) -> Iterator[Element]:
+    """What is loaded for each step of the sum, of all that a value is made of."""
+    (summed,) = part.reduced
+    for value in (part.graph.values[one] for one in sorted(reached(part.graph, [ref]))):
+        if isinstance(value.node, Read | Gather) and any(dim.name == summed.name for dim in value.type.dims):
+            yield value.type.element
 
 
 def _class(work: Work, target: Target, asked: Narrowed) -> ProductClass:

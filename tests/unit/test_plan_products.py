@@ -14,7 +14,7 @@ from opgen.plan.pretty import format_plan
 from opgen.plan.product_budget import Work, excess, reserved_bytes, shared_bytes
 from opgen.plan.product_hints import Narrowed
 from opgen.plan.product_space import SPACE, configs
-from opgen.plan.products import fitting_configs
+from opgen.plan.products import fitting_configs, works_by_class
 from opgen.source import Source
 from opgen.targets import TARGETS
 
@@ -109,6 +109,20 @@ def test_every_target_has_a_config_for_every_shape() -> None:
             ends = [(band.m, band.n) for band in one.bands]
             assert ends == sorted(ends)
             assert all(any(n == BEYOND for at, n in ends if at == m) for m, _ in ends)
+
+
+def test_loads_of_each_step_are_counted() -> None:
+    """Gathered elements are loaded and multiplied; positions of rows and scales of rows are loaded once."""
+    text = (
+        "op gathered(t: f16[V, K], i: i64[M], w: f16[E, N, K], e: i32[], s: f32[M]) -> y: f16[M, N] {\n"
+        "  y = cast(t[V: i] * s, f16) @ w[E: e] }"
+    )
+    (op,) = build(text, "sm_90").specs[0].ops
+    (kernel,) = op.plans[0].kernels
+    assert isinstance(kernel, ProductPlan)
+    (work,) = works_by_class(op.ir, kernel.parts, kernel.products)
+    assert (work.left_bytes, work.left_copy) == (2 + 2, 2)
+    assert (work.right_bytes, work.right_copy) == (2 + 2, 2)
 
 
 def test_hints_narrow_the_space() -> None:
