@@ -174,6 +174,7 @@ def test_many_brackets_that_do_not_match(text: str) -> None:
 @example("1e-5")
 @example("00")
 @example("0_0")
+@example("...")
 def test_numbers_are_those_of_python(text: str) -> None:
     try:
         value = python.parse(text, mode="eval").body
@@ -183,7 +184,7 @@ def test_numbers_are_those_of_python(text: str) -> None:
         parsed = parse_value(text)
     except SpecError:
         parsed = None
-    is_python = isinstance(value, python.Constant) and not isinstance(value.value, complex)
+    is_python = isinstance(value, python.Constant) and isinstance(value.value, int | float)
     assert (parsed == ast.Number(text, parsed.span)) == is_python if parsed else not is_python
 
 
