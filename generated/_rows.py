@@ -21,6 +21,8 @@ Strategy = Literal["resident", "looped", "split"]
 _ROW_DIMS, _COLUMN_DIMS = 4, 3
 #: Most pieces that a row is cut into.
 MAX_SPLITS = 256
+#: Most elements of a tile whose rows alone are fixed, and Triton's limit for any block.
+LARGEST_TILE, LARGEST_BLOCK = 2**16, 2**20
 #: Most pieces that one program joins: what a thread of 256 holds of them is 32 registers for each reduction.
 MAX_JOINED = 8192
 
@@ -165,7 +167,8 @@ def choose_tile(table: RowConfigs, n_rows: int, n_cols: int, across: bool, multi
     """The walk of `n_rows` rows of `n_cols` columns."""
     config = table.across if across else _band(table.along, n_cols)
     resident = config.longest >= max(n_cols, 1)
-    columns = config.columns or (_power_of_two(n_cols) if resident else config.elements)
+    fit = min(_power_of_two(n_cols) if resident else config.elements, max(LARGEST_TILE // max(config.rows, 1), 1))
+    columns = config.columns or fit
     rows = config.rows or max(config.elements // columns, 1)
     tiles = -(-n_rows // rows)
     if 4 * tiles <= multiprocessors and n_cols >= table.split:
@@ -201,8 +204,11 @@ def _launch(
 ) -> RowLaunch:
     row_sizes, col_sizes = rows[0], columns[0]
     n_rows, n_cols = prod(row_sizes), prod(col_sizes)
-    block = max(tile.columns, _power_of_two(n_cols)) if tile.strategy == "resident" else tile.columns
-    tiles = -(-n_rows // tile.rows)
+    block, tile_rows = tile.columns, tile.rows
+    if tile.strategy == "resident":
+        block = max(block, _power_of_two(n_cols))
+        tile_rows = max(min(tile_rows, LARGEST_BLOCK // block), 1)
+    tiles = -(-n_rows // tile_rows)
     row_unit = _unit(n_rows, row_sizes[1:], (16, 1)) if across else 1
     unit = _unit(n_cols, col_sizes[1:], (16, 8, 4, 2, 1))
     accesses = [_layout(*access) for access in zip(parts, rows[1], columns[1])]
@@ -217,8 +223,8 @@ def _launch(
         "COL_RANK": len(col_sizes),
         "ROW_UNIT": row_unit,
         "UNIT": unit,
-        "WIDE": _needs_wide(rows, columns, tiles * tile.rows * pieces[0], n_cols + block),
-        "ROWS": tile.rows,
+        "WIDE": _needs_wide(rows, columns, tiles * tile_rows * pieces[0], n_cols + block),
+        "ROWS": tile_rows,
         "COLUMNS": block,
         "FULL": n_cols > 0 and n_cols % block == 0,
         "STAGES": tile.stages,

@@ -27,6 +27,9 @@ _NEAR, _HOW_NEAR = 0.15, 0.01
 _MEANS = (0.0, 0.0, 1.0, 1.0, 30.0)
 """Standard deviations of the means of rows; sums of products of the largest would leave few digits to what follows."""
 
+_FACTOR_BITS = 100.0
+"""What the exponents of many factors, whichever their signs, add up to at most."""
+
 _FAR = 300.0
 """How far below zero: there `exp` is zero in f32, unless the largest of the row is taken off."""
 
@@ -85,10 +88,12 @@ def draw_rows(
     limits: Range | None,
     special: float,
     width: float = 1.0,
+    factors: int = 0,
 ) -> Tensor:
     """A tensor whose rows, which lie along `axes`, differ in scale and mean; a few of them are special.
 
-    `width` is the scale of factors, whose products are summed.
+    `width` is the scale of factors, whose products are summed. Where so many `factors` are multiplied, they are near 1
+    or -1, so that their product is a normal number in any order.
 
     Special elements anywhere would leave no row without one.
     """
@@ -99,6 +104,9 @@ def draw_rows(
     mean = _MEANS[int(_pick(len(_MEANS) if width == 1.0 else 4, (), generator))]
     numbers = numbers * torch.exp(torch.randn(rows, generator=generator) / 2)
     numbers = (numbers + mean * torch.randn(rows, generator=generator)) * width
+    if factors:
+        spread = min(_FACTOR_BITS / factors, 1.0) * torch.tanh(numbers.abs() - 1)
+        numbers = torch.copysign(torch.exp2(spread), numbers)
     if math.prod(rows) >= _FEWEST_ROWS and math.prod(shape):
         numbers = _with_special_rows(numbers, rows, axes, generator, special)
     return numbers.to(dtype)

@@ -94,9 +94,16 @@ def _options(op: Op) -> list[str]:
         options.append(f"seeds=({''.join(f'{quoted(name)}, ' for name in seeds)})")
     reductions = _each_once(node.dims for node in _nodes(op) if isinstance(node, Reduce))
     contractions = _each_once((node.dim,) for node in _nodes(op) if isinstance(node, Contract))
-    for option, summed in (("reductions", reductions), ("contractions", contractions)):
-        if summed:
-            options.append(f"{option}=({summed})")
+    products = _each_once(
+        node.dims for node in _nodes(op) if isinstance(node, Reduce) and node.kind == "prod"
+    )
+    for option, groups in (
+        ("reductions", reductions),
+        ("contractions", contractions),
+        ("products", products),
+    ):
+        if groups:
+            options.append(f"{option}=({groups})")
     if product_precision(op) != "ieee":
         options.append("narrows=True")
     return options

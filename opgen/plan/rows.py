@@ -20,6 +20,8 @@ _MEDIUM_OPERATIONS, _HEAVY_OPERATIONS = 16, 28
 _RESIDENT_BYTES = (16384, 32768, 65536)
 #: Bytes of a row from which few rows are cut into pieces.
 _SPLIT_BYTES = 131072
+#: Most elements of a tile whose rows alone are asked for.
+_LARGEST_TILE = 65536
 #: Programs for each multiprocessor that stay and loop over tiles, where they are asked for.
 _PROGRAMS = 2
 
@@ -120,9 +122,10 @@ def _with_hints(config: RowConfig, part: Part, hints: Hints) -> RowConfig:
     asked |= {"warps": _first(hints.warps), "stages": _first(hints.asked("stages"))}
     fixed = {key: value for key, value in asked.items() if value}
     stays = hints.asked("persistent")
+    room = max(_LARGEST_TILE // (asked["rows"] or 1), 1)
 
     def hinted(band: RowBand) -> RowBand:
-        band = replace(band, **fixed)
+        band = replace(replace(band, columns=min(band.columns, room)), **fixed)
         if stays is None or bool(band.programs) in stays.values:
             return band
         return replace(band, programs=0 if band.programs else _PROGRAMS)

@@ -38,6 +38,10 @@ FIXED_AT_END = "op f(x: f32[...]) -> y: f32[..., 3] { y = x * 2 }"
 FIXED_POSITIONS = "op f(x: f32[M]) -> y: f32[M] { y = x * sum[5](index[5]) }"
 LEADING_ALONE = "op f(x: f32[...]) -> y: f32[...] { y = x - logsumexp[...](x) }"
 NOTHING_KEPT = "op f(x: f32[A, B]) -> y: f32[B, A] { y = x - max[A, B](x) }"
+NARROW_SUM = "op f(x: T[M, C]) -> y: f32[C] for T in {f8e4m3, f16, f32} { y = sum[M](x) }"
+SPREAD_OF_BOOLS = "op f(x: bool[M, C]) -> y: f32[M] { y = var[C](x) }"
+LONG_PRODUCT = "op f(x: f32[A, B, C]) -> y: f32[B] { y = prod[A, C](x) }"
+ALL_REDUCED = "op f(x: T[..., C]) -> y: f32[] { y = max[..., C](x) }"
 SPECS = {
     "coarse": COARSE,
     "coarse_first": COARSE_FIRST,
@@ -47,6 +51,10 @@ SPECS = {
     "fixed_positions": FIXED_POSITIONS,
     "leading_alone": LEADING_ALONE,
     "nothing_kept": NOTHING_KEPT,
+    "narrow_sum": NARROW_SUM,
+    "spread_of_bools": SPREAD_OF_BOOLS,
+    "long_product": LONG_PRODUCT,
+    "all_reduced": ALL_REDUCED,
 }
 
 

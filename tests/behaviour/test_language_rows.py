@@ -46,6 +46,12 @@ ROWS = (
         )
     ),
     Row(
+        "op tall(x: f32[M, C]) -> y: f32[M, C] { y = x - max[C](x) tile { M = 256 } }",
+        {"x": "f32 2 6000"},
+        lambda x: x.double() - x.double().amax(1, keepdim=True),
+        magnitude=8.0,
+    ),
+    Row(
         "op counted(x: f32[M]) -> (y: f32[M], n: i64[]) { y = x * sum[5](index[5]) n = sum[M](index[M]) }",
         {"x": "f32 4"},
         lambda x: (x.double() * 10, torch.tensor(6)),

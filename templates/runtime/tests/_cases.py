@@ -110,6 +110,7 @@ class Case:
     seeds: tuple[str, ...] = ()
     reductions: tuple[str, ...] = ()
     contractions: tuple[str, ...] = ()
+    products: tuple[str, ...] = ()
     narrows: bool = False
 
     @property
@@ -152,6 +153,10 @@ class Case:
     def terms(self, call: Call) -> int:
         """The most terms that one reduction or contraction of a call has."""
         return max((math.prod(self._sizes(dims, call)) for dims in self.summed), default=1)
+
+    def factors(self, call: Call) -> int:
+        """The most factors that one product over dims has; 0 where there is none."""
+        return max((math.prod(self._sizes(dims, call)) for dims in self.products), default=0)
 
     def _sizes(self, dims: str, call: Call) -> Iterator[int]:
         for text in dims.split():
@@ -316,7 +321,10 @@ def make_arguments(case: Case, call: Call, device: torch.device) -> Arguments:
         axes = case.reduced_axes(spec, len(shape), call.seed)
         if axes:
             width = _FACTORS if {dim.name for dim in spec.named} & {*case.contractions} else 1.0
-            values = draw_rows(shape, axes, dtype, generator, limits, call.special, width)
+            factors = case.factors(call)
+            values = draw_rows(
+                shape, axes, dtype, generator, limits, call.special, width, factors
+            )
         else:
             special = 0.0 if case.summed else call.special
             values = draw_tensor(shape, dtype, generator, limits, special)
