@@ -82,7 +82,6 @@ def _linear_relu_squared_tiles(
     """A tile for each program, or its sums over a piece of k: tensors of any strides, read in place."""
     program = tl.program_id(0)
     if WIDE:
-        program = program.to(tl.int64)
         m_size, n_size, k_size = (
             tl.cast(m_size, tl.int64),
             tl.cast(n_size, tl.int64),
@@ -214,12 +213,7 @@ def _linear_relu_squared_finish(
     """Finishes sums that lie in memory: over pieces of k, added in their order, or a vendor's product."""
     program = tl.program_id(0)
     if WIDE:
-        program = program.to(tl.int64)
-        m_size, n_size, k_size = (
-            tl.cast(m_size, tl.int64),
-            tl.cast(n_size, tl.int64),
-            tl.cast(k_size, tl.int64),
-        )
+        m_size, n_size = tl.cast(m_size, tl.int64), tl.cast(n_size, tl.int64)
     m_tiles = tl.cdiv(m_size * M_UNIT, BLOCK_M)
     n_tiles = tl.cdiv(n_size * N_UNIT, BLOCK_N)
     tile_batch, tile_m, tile_n = product_tile(program, m_tiles, n_tiles, 1)

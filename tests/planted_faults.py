@@ -13,6 +13,7 @@ lack of time. `--resume` takes over from an earlier record what holds for module
 from __future__ import annotations
 
 import argparse
+import dataclasses
 import functools
 import hashlib
 import multiprocessing
@@ -38,17 +39,17 @@ if str(ROOT) not in sys.path:
 
 from opgen.pipeline import compile_specs  # noqa: E402
 from opgen.source import Source  # noqa: E402
-from tests.planted import equivalence, trial  # noqa: E402
+from tests.planted import equivalence, looping, trial  # noqa: E402
 from tests.planted.operators import Site, sites  # noqa: E402
+from tests.planted.planting import PACKAGE  # noqa: E402
 from tests.planted.record import Result, read, report, table, write  # noqa: E402
 
-RUNTIME = "_tiles"
-"""The runtime module whose device functions get faults, too."""
+EXTRA_SPECS = tuple(
+    ROOT / "tests" / "planted" / f"{name}.op" for name in ("addressing", "reducing", "multiplying")
+)
 
-RUNTIME_OPS = ("swish", "unpacked", "looked_up", "with_scalars")
-"""Ops that together reach every function of it; the last three are not shipped."""
-
-EXTRA_SPECS = (ROOT / "tests" / "planted" / "addressing.op",)
+_DECIDING = ("trial", "probes", "planting")
+"""The modules here that decide whether a fault is seen."""
 
 _SAVED_EVERY = 20.0
 """Seconds between two records of a run that is under way."""
@@ -56,17 +57,17 @@ _SAVED_EVERY = 20.0
 
 @dataclass(frozen=True)
 class Task:
-    """A fault to try, or none: the module as it is must pass its tests."""
+    """A fault to try, or none: the module as it is must pass its tests; `left` is how an earlier trial ended."""
 
     module: str
-    digest: str
     harness: str
     site: Site | None
+    left: Result | None = None
 
 
 def build(folder: Path) -> list[str]:
     """Lays out a package of the generated modules, with those of further specs; the names of the shipped ops."""
-    package = folder / trial.PACKAGE
+    package = folder / PACKAGE
     shutil.copytree(ROOT / "generated", package, ignore=shutil.ignore_patterns("__pycache__"))
     shipped = sorted(path.stem for path in package.glob("*.py") if not path.name.startswith("_"))
     further = compile_specs([_read(str(path.relative_to(ROOT))) for path in EXTRA_SPECS], read=_read)
@@ -85,33 +86,29 @@ def digest_of(*files: Path) -> str:
     return hashlib.sha256(b"\0".join(file.read_bytes() for file in files)).hexdigest()[:16]
 
 
-def is_elementwise(text: str) -> bool:
+def _is_elementwise(text: str) -> bool:
     """Whether all kernels of a module are elementwise."""
     return "rt.Kernel(" in text and "rt.RowKernel(" not in text and "rt.ProductKernel(" not in text
 
 
 def attempt(task: Task) -> Result:
     """Tries one fault, in a worker."""
-    if task.site is None:
-        ops = RUNTIME_OPS if task.module == RUNTIME else ()
-        outcome = trial.try_runtime(RUNTIME, ops, None) if ops else trial.try_op(task.module, None)
-        return Result.of(task.module, task.digest, task.harness, None, outcome.kind, outcome.detail, 0.0)
-    result = functools.partial(Result.of, task.module, task.digest, task.harness, task.site)
-    reason = equivalence.by_rule(task.site)
-    if reason is not None:
-        return result("equivalent", reason, 0.0)
-    if task.module == RUNTIME:
-        outcome = trial.try_runtime(RUNTIME, RUNTIME_OPS, task.site)
-        same = functools.partial(trial.same_runtime_results, RUNTIME, RUNTIME_OPS, task.site)
-    else:
-        outcome = trial.try_op(task.module, task.site)
-        same = functools.partial(trial.same_results, task.module, task.site)
+    name, site = task.module, task.site
+    result = functools.partial(Result.of, name, task.harness, site)
+    if site is None:
+        return result("left", trial.sound(name).detail, 0.0)
+    outcome = (
+        trial.Outcome("left", task.left.reason, task.left.seconds) if task.left else trial.attempt(name, site)
+    )
     if outcome.kind == "left":
-        reason = equivalence.by_results(task.site)
-        if reason is not None and same():
+        reason = equivalence.unseen(site)
+        if reason is not None:
+            return result("not planted", reason, outcome.seconds)
+        reason = equivalence.by_results(site)
+        if reason is not None and trial.same_results(name, site):
             return result("equivalent", reason, outcome.seconds)
-        reason = equivalence.by_exhaustion(task.site)
-        if reason is not None and trial.same_everywhere(task.module, task.site):
+        reason = equivalence.by_exhaustion(site)
+        if reason is not None and trial.same_everywhere(name, site):
             return result("equivalent", reason, outcome.seconds)
     return result(outcome.kind, outcome.detail, outcome.seconds)
 
@@ -124,24 +121,26 @@ def main() -> int:
         folder = Path(name)
         modules = _chosen(folder, arguments)
         known = [one for file in arguments.resume if file.exists() for one in read(file)]
-        tasks, results = _planned(folder, modules, arguments.sample, known)
+        tasks, results, ruled = _planned(folder, modules, arguments.sample, known)
         if arguments.report is not None:
             untried_by_module = Counter(task.module for task in tasks if task.site is not None)
-            print(report(results, untried_by_module, arguments.report), end="")
+            print(report([*results, *ruled], untried_by_module, arguments.report), end="")
             return 0
         untried = len(tasks)
-        for result in run(folder, tasks, arguments.jobs, deadline):
+        for result in run(folder, arguments.keep, tasks, arguments.jobs, deadline):
             untried -= 1
             results.append(result)
             if arguments.json:
                 write(arguments.json, results, every=_SAVED_EVERY)
-    return _settle(results, untried, arguments.json)
+    return _settle(results, ruled, untried, arguments.json)
 
 
 def _arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description="Plants faults in the generated modules.")
-    parser.add_argument("ops", nargs="*", metavar="OP", help=f"or {RUNTIME}; default: as --all")
-    parser.add_argument("--all", action="store_true", help=f"all shipped elementwise ops, and {RUNTIME}")
+    parser.add_argument(
+        "ops", nargs="*", metavar="OP", help="or a module of device functions; default: as --all"
+    )
+    parser.add_argument("--all", action="store_true", help="all shipped ops, and the device functions")
     parser.add_argument("--jobs", type=int, default=min(2, os.cpu_count() or 1))
     parser.add_argument("--sample", type=int, help="so many faults of each module, drawn with a fixed seed")
     parser.add_argument(
@@ -150,6 +149,7 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument(
         "--resume", type=Path, nargs="*", default=[], help="earlier records, also the same file"
     )
+    parser.add_argument("--keep", type=Path, metavar="FOLDER", help="where it is kept what the tests reach")
     parser.add_argument("--time-limit", type=float, metavar="S", help="seconds after which no more is tried")
     parser.add_argument(
         "--report",
@@ -163,71 +163,101 @@ def _chosen(folder: Path, arguments: argparse.Namespace) -> list[str]:
     """The modules to plant faults in, in a package that is built now."""
     shipped = build(folder)
     if arguments.ops and not arguments.all:
-        unknown = set(arguments.ops) - {*shipped, RUNTIME}
+        unknown = set(arguments.ops) - {*shipped, *trial.DEVICE_FUNCTIONS}
         if unknown:
             raise SystemExit(f"no module is called {', '.join(sorted(unknown))}")
         return list(arguments.ops)
-    return [*(name for name in shipped if is_elementwise(_text(folder, name))), RUNTIME]
+    return [*shipped, *trial.DEVICE_FUNCTIONS]
 
 
 def _text(folder: Path, module: str) -> str:
-    return (folder / trial.PACKAGE / f"{module}.py").read_text(encoding="utf-8")
+    return (folder / PACKAGE / f"{module}.py").read_text(encoding="utf-8")
 
 
 def _planned(
     folder: Path, modules: Iterable[str], sample: int | None, known: list[Result]
-) -> tuple[list[Task], list[Result]]:
-    """What is to be tried, modules of few sites first; and what an earlier record holds of it.
+) -> tuple[list[Task], list[Result], list[Result]]:
+    """What is to be tried; what an earlier record holds of it; and what rules decide.
 
-    A fault that was left is tried again where the tests have changed; an equivalent one, where its rule has; one that
-    took too long, in any case.
+    A fault that was left is tried again where the tests have changed, and put to the rules again where one may hold
+    now; an equivalent one is tried again where its rule has changed.
     """
     harness = _harness_digest(folder)
     earlier = {one.key: one for one in known}
-    by_module: list[tuple[list[Task], list[Result]]] = []
+    tasks: list[Task] = []
+    taken: list[Result] = []
+    ruled: list[Result] = []
     for name in modules:
-        digest = digest_of(folder / trial.PACKAGE / f"{name}.py")
-        found = list(sites(_text(folder, name)))
+        text = _text(folder, name)
+        found = list(sites(text))
         if sample is not None and sample < len(found):
             found = random.Random(name).sample(found, sample)
-        tasks = [Task(name, digest, harness, site) for site in found]
-        taken = [
-            one
-            for site in found
-            if (one := earlier.get(Result.key_of(digest, site))) is not None and _holds(one, site, harness)
-        ]
-        done = {one.key for one in taken}
-        left = [task for task in tasks if Result.key_of(digest, task.site) not in done]
-        sound = [Task(name, digest, harness, None)] if left else []
-        by_module.append(([*sound, *left], taken))
-    by_module.sort(key=lambda one: len(one[0]))
-    return [task for tasks, _ in by_module for task in tasks], [
-        one for _, taken in by_module for one in taken
-    ]
+        for site in found:
+            reason, one = equivalence.by_rule(site), earlier.get(Result.key_of(name, site))
+            if reason is not None:
+                ruled.append(Result.of(name, harness, site, "equivalent", reason, 0.0))
+            elif one is not None and _holds(one, site, harness):
+                taken.append(one)
+            else:
+                left = one if one is not None and one.kind == "left" and one.harness == harness else None
+                tasks.append(Task(name, harness, site, left))
+    return _in_order(folder, tasks), taken, ruled
+
+
+def _in_order(folder: Path, tasks: list[Task]) -> list[Task]:
+    """Kernels that loop before elementwise ones, and among those the operators for loops first; few sites first.
+
+    Before the first task of a module is the one without a fault.
+    """
+    count = Counter(task.module for task in tasks)
+    elementwise = {name for name in count if name == "_tiles" or _is_elementwise(_text(folder, name))}
+
+    def order(task: Task) -> tuple[int, int, str]:
+        own = (
+            2
+            if task.module in elementwise
+            else 0
+            if task.site and task.site.operator in looping.OPERATORS
+            else 1
+        )
+        return own, count[task.module], task.module
+
+    ordered: list[Task] = []
+    begun: set[str] = set()
+    for task in sorted(tasks, key=order):
+        if task.module not in begun:
+            ordered.append(dataclasses.replace(task, site=None))
+        begun.add(task.module)
+        ordered.append(task)
+    return ordered
 
 
 def _holds(result: Result, site: Site, harness: str) -> bool:
     """Whether an earlier result of a fault is one of today."""
     match result.kind:
         case "left":
-            return result.harness == harness
+            return result.harness == harness and not equivalence.reasons(site)
         case "equivalent":
             return result.reason in equivalence.reasons(site)
         case _:
-            return trial.TOO_LONG not in result.reason
+            return True
 
 
 def _harness_digest(folder: Path) -> str:
     """Of all that decides whether a fault is seen, beside the module."""
-    package = folder / trial.PACKAGE
+    package = folder / PACKAGE
     shared = [*package.glob("_*.py"), *(package / "tests").glob("*.py")]
-    return digest_of(*sorted(shared), *sorted((ROOT / "tests" / "planted").glob("*.py")))
+    return digest_of(*sorted(shared), *(ROOT / "tests" / "planted" / f"{name}.py" for name in _DECIDING))
 
 
-def run(folder: Path, tasks: list[Task], jobs: int, deadline: float | None) -> Iterator[Result]:
+def run(
+    folder: Path, kept: Path | None, tasks: list[Task], jobs: int, deadline: float | None
+) -> Iterator[Result]:
     """What became of faults, as they are tried by worker processes; ends at the deadline, wherever they are."""
     context = multiprocessing.get_context("spawn")
-    with context.Pool(jobs, trial.start, (str(folder),)) as pool:  # which ends the workers when it is left
+    with context.Pool(
+        jobs, trial.start, (str(folder), kept)
+    ) as pool:  # which ends the workers when it is left
         outcomes = pool.imap_unordered(attempt, tasks)
         for _ in tasks:
             try:
@@ -239,13 +269,13 @@ def run(folder: Path, tasks: list[Task], jobs: int, deadline: float | None) -> I
             yield result
 
 
-def _settle(results: list[Result], untried: int, record: Path | None) -> int:
+def _settle(results: list[Result], ruled: list[Result], untried: int, record: Path | None) -> int:
     """Writes the record, prints the counts; the exit status."""
     failing = {one.module for one in results if one.fails_without_fault}
     kept = [one for one in results if one.operator and one.module not in failing]
     if record:
         write(record, kept)
-    print(table(kept))
+    print(table([*kept, *ruled]))
     print(f"{untried} were not tried; tests fail without a fault: {', '.join(sorted(failing)) or 'none'}")
     return 1 if failing or untried or any(one.kind == "left" for one in kept) else 0
 

@@ -77,6 +77,25 @@ def forced(case: Any, size: str, types: Types, number: int = 0) -> tuple[Any, ..
     return tuple(choices[number % len(choices)] for choices in by_kernel)
 
 
+def undivided(case: Any, types: Types) -> Iterator[tuple[Any, ...]]:
+    """Blocks of several rows for the one kernel of an op, one for each program, with no sums in memory."""
+    for config in _of_size(case.entry.variant(types).kernels[0], "middle", types):
+        if isinstance(config, RowTile):
+            fits = config.splits == 1
+        else:
+            fits = config.tile[0] > 1 and config.split == 1 and config.strategy == "pointers"
+        if fits:
+            yield (config,)
+
+
+def rows_and_columns(kernel: Any) -> Iterator[str]:
+    """The innermost dims of the rows of a kernel that sums, and of a product's columns; not of its batches."""
+    groups = (kernel.walk.kept,) if isinstance(kernel, RowKernel) else (kernel.walk.m, kernel.walk.n)
+    for dims in groups:
+        if dims and "/" not in dims[-1] and "*" not in dims[-1]:
+            yield dims[-1]
+
+
 def everyday(case: Any) -> str:
     """The size of blocks where not their edges are tested: programs of rows and products are slow to interpret."""
     return "middle" if case.summed else "small"

@@ -11,6 +11,7 @@ import re
 from pathlib import Path
 
 from opgen.dtypes import DTYPES
+from tests.planted import ranks
 from tests.planted.operators import Site, swapped_place
 
 Functions = dict[str, ast.FunctionDef]
@@ -19,7 +20,9 @@ NEARLY = 8
 """Units in the last place of f32 between two forms of one function, of which a comparison chooses the better."""
 
 _COMMUTATIVE = (ast.Add, ast.Mult, ast.BitAnd, ast.BitOr, ast.BitXor)
-_RUNTIME = Path(__file__).parents[2] / "templates" / "runtime" / "_tiles.py"
+_RUNTIME = Path(__file__).parents[2] / "templates" / "runtime"
+_KERNELS = ("_resident", "_looped", "_split")
+_DEVICE_FUNCTIONS = ("_tiles", "_row_tiles", "_row_reductions", "_product_tiles")
 
 #: Dropped conversions that may change no value, by a pattern of what was written. The results of many calls, the same
 #: bit for bit, show whether they do not.
@@ -46,12 +49,40 @@ def by_rule(site: Site) -> str | None:
         return "the function that is called is symmetric in the two arguments"
     if site.operator == "flag changed" and site.function == "_OPERATOR":
         return _never_aliased(site)
+    if ranks.is_beyond(site):
+        return "the op has too few dims there for kernels to read it"
+    if site.operator == "mask exchanged" and site.function.endswith(_KERNELS):
+        return _same_rows(site)
+    return None
+
+
+def _same_rows(site: Site) -> str | None:
+    """Why a kernel of rows may take another mask; what it stores has the mask of rows and columns."""
+    if (
+        site.after == "col_mask"
+        and site.before == "mask"
+        and re.search(r"\b(row|step)_\w+\(", site.statement)
+    ):
+        return "a row that is not there may have any values: they are not stored"
+    if site.after == "mask" and "tile_mask(" in site.statement:
+        return "what the narrower mask leaves out is not there, or read again"
+    return None
+
+
+def unseen(site: Site) -> str | None:
+    """Why no test in the interpreter can see a fault, or None where one should."""
+    if site.condition == "not INTERPRETED":
+        return "compiled kernels alone run it"
+    if site.operator == "function dropped" and site.before.startswith("float("):
+        return "the interpreter reads the text as the number; no kernel compiles with it"
     return None
 
 
 def reasons(site: Site) -> set[str]:
     """All that the rules may say of a fault."""
-    return {reason for rule in (by_rule, by_results, by_exhaustion) if (reason := rule(site)) is not None}
+    return {
+        reason for rule in (by_rule, unseen, by_results, by_exhaustion) if (reason := rule(site)) is not None
+    }
 
 
 def by_results(site: Site) -> str | None:
@@ -61,6 +92,12 @@ def by_results(site: Site) -> str | None:
 
 
 def _of_same_results(site: Site) -> str | None:
+    if ranks.is_of_one_dim(site):
+        return "the op has one dim there, whose position is its coordinate"
+    if ranks.has_no_batch(site):
+        return "the op has no dims of a batch, which is one at 0"
+    if site.function.endswith(_KERNELS):
+        return _in_rows(site)
     if site.function == "reference" and site.operator == "strides swapped":
         return "tensors bind the sizes of dims by name, and no size that is used depends on their order"
     if site.function == "reference" and site.role == "contiguous":
@@ -69,9 +106,30 @@ def _of_same_results(site: Site) -> str | None:
         return "an unknown class has the mask of the whole tile, which is right for any tensor, only larger"
     if site.role == "other" or (site.before.startswith("mask & inside(") and site.after == "mask"):
         return "no call computes a position outside, so that nothing ever stands in for what is read there"
+    return _of_conversions(site)
+
+
+def _of_conversions(site: Site) -> str | None:
     if not site.operator.endswith("dropped"):
         return None
     return next((why for pattern, why in _CONVERSIONS.items() if re.search(pattern, site.before)), None)
+
+
+def _in_rows(site: Site) -> str | None:
+    """The same for a kernel of rows."""
+    if site.operator in ("mask exchanged", "term dropped") and site.after == "col_mask":
+        return "a row that is not there may have any values: they are not stored"
+    if site.operator == "type narrowed" and site.statement.lstrip().partition(" = ")[2].startswith(
+        "tl.full("
+    ):
+        return "the first step widens it; a compiled loop refuses it"
+    if site.operator == "constant changed" and re.match(r"\s*\w+_total = tl.full\(.* 0\.0,", site.statement):
+        return "the first step multiplies it with e^-inf"
+    if "tl.num_programs(" in site.statement and site.operator == "constant changed":
+        return "some tiles are computed again, to the same values"
+    if site.function.endswith("_split") and "tl.num_programs(" in site.statement:
+        return "each program of a launch in pieces has one tile of rows"
+    return _of_conversions(site)
 
 
 def by_exhaustion(site: Site) -> str | None:
@@ -88,8 +146,13 @@ def _is_symmetric(site: Site) -> bool:
     place = swapped_place(site)
     if not isinstance(call, ast.Call) or not isinstance(call.func, ast.Name) or place is None:
         return False
-    functions = {**_functions(_runtime()), **_functions(site.source)}
-    return call.func.id in functions and _may_exchange(functions, call.func.id, place)
+    return _may_exchange_in(site.module, call.func.id, place)
+
+
+@functools.lru_cache(4096)
+def _may_exchange_in(source: str, name: str, place: int) -> bool:
+    functions = {**_functions(_runtime()), **_functions(source)}
+    return name in functions and _may_exchange(functions, name, place)
 
 
 def _may_exchange(functions: Functions, name: str, place: int) -> bool:
@@ -105,10 +168,10 @@ def _may_exchange(functions: Functions, name: str, place: int) -> bool:
 
 @functools.cache
 def _runtime() -> str:
-    return _RUNTIME.read_text(encoding="utf-8")
+    return "\n".join((_RUNTIME / f"{name}.py").read_text(encoding="utf-8") for name in _DEVICE_FUNCTIONS)
 
 
-@functools.lru_cache(2)
+@functools.lru_cache(4)
 def _functions(source: str) -> Functions:
     return {one.name: one for one in ast.parse(source).body if isinstance(one, ast.FunctionDef)}
 
@@ -122,8 +185,10 @@ def _canonical(node: object, names: dict[str, str], functions: Functions) -> str
     if isinstance(node, ast.Name):
         return names.get(node.id, node.id)
     if isinstance(node, ast.BinOp) and isinstance(node.op, _COMMUTATIVE):
-        operands = sorted(_canonical(one, names, functions) for one in (node.left, node.right))
-        return f"{type(node.op).__name__}{operands}"
+        sides = [node.left, node.right]
+        wide = isinstance(node.op, ast.Mult) and any(_widened(one) is not None for one in sides)
+        operands = sorted(_canonical(_widened(one) or one, names, functions) for one in sides)
+        return f"{type(node.op).__name__}{64 if wide else ''}{operands}"
     if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id in functions:
         arguments = [_canonical(one, names, functions) for one in node.args]
         for place in range(len(arguments) - 1):
@@ -132,6 +197,15 @@ def _canonical(node: object, names: dict[str, str], functions: Functions) -> str
         return f"{node.func.id}{arguments}"
     parts = ", ".join(_canonical(value, names, functions) for _, value in ast.iter_fields(node))
     return f"{type(node).__name__}({parts})"
+
+
+def _widened(node: ast.expr) -> ast.expr | None:
+    """What a conversion to 64 bits converts; a product has 64 bits whichever factor it is."""
+    match node:
+        case ast.Call(func=ast.Attribute(attr="cast"), args=[value, ast.Attribute(attr="int64")]):
+            return value
+        case _:
+            return None
 
 
 def _never_aliased(site: Site) -> str | None:

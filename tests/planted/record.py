@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import functools
+import hashlib
 import json
 import time
 from collections import Counter
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import astuple, dataclass
 from pathlib import Path
 
 from tests.planted.operators import Site
@@ -14,8 +16,8 @@ from tests.planted.operators import Site
 KINDS = ("caught", "not planted", "equivalent", "left")
 _HEAD = """# Planted faults
 
-`python tests/planted_faults.py --all` puts each operator's fault at every site of every generated elementwise module,
-and of the device functions of addressing, one at a time, and runs the module's own generated tests in Triton's
+`python tests/planted_faults.py --all` puts each operator's fault at every site of every generated module, and of the
+device functions that address and reduce, one at a time, and runs the module's own generated tests in Triton's
 interpreter. *Caught*: an assertion on values, strides or sentinels failed. *Not applicable*: the fault made an
 exception, a compile error or a timeout. *Equivalent*: it changes no value, for a reason that is stated below. *Left*:
 the tests did not see it. The page is printed with `--resume RECORD… --report SENTENCE`; it counts what the records hold
@@ -24,15 +26,16 @@ of the modules as they are now.
 """
 _TITLES = "sites | caught | not applicable | equivalent | left |"
 
-Key = tuple[str, str, str, int, int, str, str]
+Key = tuple[str, str, str, str, int, int, str]
 
 
 @dataclass(frozen=True)
 class Result:
     """A fault and what became of it; `reason` says why an equivalent one is, and how another was seen or not.
 
-    `digest` is the module's; `harness` that of the tests and of what else decides. No operator: the module without a
-    fault.
+    `digest` is that of the function; `harness` that of the tests and of what else decides. No operator: the module
+    without a fault. `line` counts from the function's first, `texts` is a digest of both texts, and `shown` has them
+    where the fault was left.
     """
 
     module: str
@@ -42,18 +45,19 @@ class Result:
     function: str
     line: int
     column: int
-    before: str
-    after: str
+    texts: str
     kind: str
     reason: str
     seconds: float
+    shown: str = ""
 
     @classmethod
     def of(
-        cls, module: str, digest: str, harness: str, site: Site | None, kind: str, reason: str, seconds: float
+        cls, module: str, harness: str, site: Site | None, kind: str, reason: str, seconds: float
     ) -> Result:
-        place = ("", "", 0, 0, "", "") if site is None else _place(site)
-        return cls(module, digest, harness, *place, kind, reason, round(seconds, 2))
+        digest, place = ("", ("", "", 0, 0, "")) if site is None else (_digest(site.owner), _place(site))
+        shown = f"{site.before} -> {site.after}" if site is not None and kind == "left" else ""
+        return cls(module, digest, harness, *place, kind, reason, round(seconds, 2), shown)
 
     @property
     def fails_without_fault(self) -> bool:
@@ -62,28 +66,26 @@ class Result:
 
     @property
     def key(self) -> Key:
-        return (
-            self.digest,
-            self.operator,
-            self.function,
-            self.line,
-            self.column,
-            self.before,
-            self.after,
-        )
+        return self.module, self.digest, self.operator, self.function, self.line, self.column, self.texts
 
     @staticmethod
-    def key_of(digest: str, site: Site | None) -> Key:
-        """The key of the result that a fault in a module of this digest will have."""
-        return (digest, *(("", "", 0, 0, "", "") if site is None else _place(site)))
+    def key_of(module: str, site: Site) -> Key:
+        """The key of the result that a fault will have: it holds while the function stays as it is."""
+        return module, _digest(site.owner), *_place(site)
 
     def __str__(self) -> str:
-        where = f"{self.module}:{self.line} {self.function}: {self.operator or 'without a fault'}"
-        return f"{where}: {self.before} -> {self.after} {self.reason}"
+        where = f"{self.module}.{self.function}:{self.line}: {self.operator or 'without a fault'}"
+        return f"{where}: {self.shown} {self.reason}".rstrip()
 
 
-def _place(site: Site) -> tuple[str, str, int, int, str, str]:
-    return site.operator, site.function, site.line, site.column, site.before, site.after
+@functools.lru_cache(64)
+def _digest(text: str) -> str:
+    return hashlib.sha256(text.encode()).hexdigest()[:10]
+
+
+def _place(site: Site) -> tuple[str, str, int, int, str]:
+    texts = _digest(f"{site.before} -> {site.after}")
+    return site.operator, site.function, site.line, site.column, texts
 
 
 _written = [0.0]
@@ -94,7 +96,7 @@ def write(file: Path, results: list[Result], every: float = 0.0) -> None:
     if time.monotonic() - _written[0] < every:
         return
     _written[0] = time.monotonic()
-    lines = ",\n".join(json.dumps(asdict(one)) for one in results if one.operator)
+    lines = ",\n".join(json.dumps(astuple(one)) for one in results if one.operator)
     part = file.with_name(file.name + ".part")
     part.write_text(f"[\n{lines}\n]\n", encoding="utf-8")
     part.replace(file)
@@ -102,7 +104,7 @@ def write(file: Path, results: list[Result], every: float = 0.0) -> None:
 
 def read(file: Path) -> list[Result]:
     """The results of a record."""
-    return [Result(**one) for one in json.loads(file.read_text(encoding="utf-8"))]
+    return [Result(*one) for one in json.loads(file.read_text(encoding="utf-8"))]
 
 
 def table(results: list[Result]) -> str:

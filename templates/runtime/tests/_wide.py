@@ -13,6 +13,7 @@ import torch
 from torch import Tensor
 
 from .. import _runtime as rt
+from ._blocks import kernels_of, rows_and_columns, undivided
 from ._call import DEVICE, compare, evaluate, needs_kernels, target_shapes, watching
 from ._cases import Call, Case, make_arguments
 from ._drawing import Maker
@@ -46,12 +47,15 @@ def check_wide(case: Case) -> None:
             for call, long in _tail_calls(case):
                 for step in (1, 2):  # of the first tensor: dense, and the columns of a tile
                     _check_tail(case, call, long, step)
+        if case.summed and not case.seeds and len(kernels_of(case)) == 1:
+            for call, long in _tail_calls_of_sums(case):
+                _check_tail(case, call, long, 1)
     except NoMemoryError as reason:
         pytest.skip(str(reason))
 
 
 def _strided_calls(case: Case) -> Iterator[Call]:
-    """For each dim of the space but the last, three rows along it."""
+    """For each dim of the space but the last, three rows along it; where dims are summed, also along the last."""
     maker = Maker(case, inner=(_ROWS,))
     rank = max(len(case.space), 2)
     for place in range(rank - 1):
@@ -59,6 +63,9 @@ def _strided_calls(case: Case) -> Iterator[Call]:
         for least in (0, _ROWS - 1):  # any rows of a table, and the last one
             integers = (least, _ROWS - 1)
             yield from maker.call((*rows, 64), {}, types=_narrowest(case), integers=integers)
+    if case.summed:
+        for _ in range(3):  # with other blocks each time
+            yield from maker.call((*(1 for _ in range(rank - 1)), _ROWS), {}, types=_narrowest(case))
 
 
 def _narrowest(case: Case) -> Mapping[str, torch.dtype]:
@@ -96,6 +103,17 @@ def _tail_calls(case: Case) -> Iterator[tuple[Call, str | None]]:
             yield call, None
 
 
+def _tail_calls_of_sums(case: Case) -> Iterator[tuple[Call, str | None]]:
+    """Calls over one long dim that nothing is summed over, with one element along each other: of rows, or of columns."""
+    maker, narrow = Maker(case), _narrowest(case)
+    for dim in rows_and_columns(kernels_of(case)[0]):
+        sizes = {name: _TAIL if name == dim else 1 for name in case.names}
+        leading = (_TAIL if dim == "..." else 1,)
+        for config in undivided(case, narrow):
+            for call in maker.sized(sizes, leading, {}, types=narrow, config=config):
+                yield call, None if dim == "..." else dim
+
+
 def _check_tail(case: Case, call: Call, long: str | None, step: int) -> None:
     """The end of a call with 2^31 more elements along a dim; the interpreter runs the last programs only."""
     sizes, leading = dict(call.sizes), call.leading
@@ -119,7 +137,7 @@ def _check_tail(case: Case, call: Call, long: str | None, step: int) -> None:
             given[spec.name] = _with_tail(whole.shape(spec), given[spec.name], own_step)
     shapes = target_shapes(case, whole)
     outputs = [
-        _reserved(math.prod(shapes[spec.name]), case.dtype(spec, call.types)).view(
+        reserved(math.prod(shapes[spec.name]), case.dtype(spec, call.types)).view(
             shapes[spec.name]
         )
         for spec in case.results
@@ -135,7 +153,7 @@ def _check_tail(case: Case, call: Call, long: str | None, step: int) -> None:
 def _with_tail(shape: tuple[int, ...], values: Tensor, step: int) -> Tensor:
     """A tensor whose last elements are these values, one in `step` of its memory."""
     count = math.prod(shape)
-    flat = _reserved(count * step, values.dtype)[::step]
+    flat = reserved(count * step, values.dtype)[::step]
     flat[-values.numel() :] = values.reshape(-1)
     return flat.view(shape)
 
@@ -149,16 +167,16 @@ def _last_programs(count: int) -> contextlib.AbstractContextManager[None]:
 
 
 def _rows_apart(shape: tuple[int, ...], dtype: torch.dtype) -> Tensor:
-    """A tensor whose first dim of three rows has a stride of 2^30; the others are as in a contiguous tensor."""
+    """A tensor whose first dim of three elements has a stride of 2^30; the others are as in a contiguous tensor."""
     strides = list(torch.empty(shape, device="meta").stride())
     span = math.prod(shape)
-    if _ROWS in shape[:-1]:
+    if _ROWS in shape:
         strides[shape.index(_ROWS)] = WIDE
         span += (_ROWS - 1) * WIDE
-    return _reserved(span, dtype).as_strided(shape, strides)
+    return reserved(span, dtype).as_strided(shape, strides)
 
 
-def _reserved(numel: int, dtype: torch.dtype) -> Tensor:
+def reserved(numel: int, dtype: torch.dtype) -> Tensor:
     """A one-dimensional tensor; on the CPU its pages cost memory only once they are touched."""
     size = numel * dtype.itemsize
     try:

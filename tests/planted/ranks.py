@@ -1,0 +1,86 @@
+"""Which coordinates of a kernel an op has dims for: those beyond are always 0, and faults in them change nothing."""
+
+from __future__ import annotations
+
+import ast
+import functools
+import re
+
+from tests.planted.operators import Site
+
+_ANY = 9
+"""More dims than any kernel walks."""
+
+#: The fewest dims of a group for which a kernel reads a stride or an inner size, by the end of its name.
+_ROW_STRIDES = {"s0": 1, "s3": 2, "s2": 3, "s1": 4}
+_COLUMN_STRIDES = {"s4": 1, "s6": 2, "s5": 3}
+_ROW_SIZES = {"n3": 2, "n2": 3, "n1": 4}
+_COLUMN_SIZES = {"m2": 2, "m1": 3}
+_GROUPS = {"b": "batch", "m": "m", "n": "n", "k": "k"}
+_COORDINATES = ("col_coordinates", "row_coordinates", "group_at")
+
+
+def is_beyond(site: Site) -> bool:
+    """Whether a fault exchanges or drops only sizes and strides of dims that the op does not have."""
+    changed, dims = _changed(site), _dims(site.module)
+    return bool(changed and dims) and all(_is_beyond(name, dims) for name in changed)
+
+
+def is_of_one_dim(site: Site) -> bool:
+    """Whether a fault may leave coordinates as they are, as they are those of one dim at most."""
+    dims = _dims(site.module)
+    return bool(dims) and min(dims.values()) <= 1 and site.before.startswith(_COORDINATES)
+
+
+def has_no_batch(site: Site) -> bool:
+    """Whether a fault lies in the coordinates of a batch that the op does not have."""
+    return (
+        _dims(site.module).get("batch") == 0 and re.match(r"\s*(tile_)?batch = ", site.statement) is not None
+    )
+
+
+def _changed(site: Site) -> list[str]:
+    """The elements of a tuple or the arguments of a call that a fault has replaced."""
+    try:
+        before, after = (ast.parse(text, mode="eval").body for text in (site.before, site.after))
+    except SyntaxError:
+        return []
+    for kind, field in ((ast.Tuple, "elts"), (ast.Call, "args")):
+        if isinstance(before, kind) and isinstance(after, kind):
+            pairs = zip(getattr(before, field), getattr(after, field), strict=False)
+            return [ast.unparse(one) for one, other in pairs if ast.dump(one) != ast.dump(other)]
+    return []
+
+
+def _is_beyond(name: str, dims: dict[str, int]) -> bool:
+    """Whether a size or a stride belongs to a dim that the op's groups do not have."""
+    end = name.rpartition("_")[2]
+    if "rows" in dims:
+        for group, strides, sizes in (
+            ("rows", _ROW_STRIDES, _ROW_SIZES),
+            ("columns", _COLUMN_STRIDES, _COLUMN_SIZES),
+        ):
+            least = strides.get(end) if "_" in name else sizes.get(name)
+            if least is not None:
+                return least > dims[group]
+    match = re.fullmatch(r"([bmnk])([0-2])", end)
+    if match is None or "k" not in dims:
+        return False
+    least = int(match[2]) + (1 if "_" in name else 2)
+    return least > max(dims[_GROUPS[match[1]]], 1 if "_" not in name else 0)
+
+
+@functools.lru_cache(8)
+def _dims(source: str) -> dict[str, int]:
+    """The most dims of each group of a module's kernels; a leading `...` has any number, and so has what divides."""
+    found: dict[str, int] = {}
+    for call in ast.walk(ast.parse(source)):
+        if not isinstance(call, ast.Call) or ast.unparse(call.func) not in ("rt.RowWalk", "rt.ProductWalk"):
+            continue
+        names = {"kept": "rows", "reduced": "columns", "batch": "batch", "m": "m", "n": "n", "k": "k"}
+        for keyword in call.keywords:
+            if keyword.arg in names:
+                dims = ast.literal_eval(keyword.value)
+                count = _ANY if any("..." in dim or "/" in dim for dim in dims) else len(dims)
+                found[names[keyword.arg]] = max(found.get(names[keyword.arg], 0), count)
+    return found
