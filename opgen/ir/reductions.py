@@ -3,11 +3,25 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from fractions import Fraction
 
 from opgen.dtypes import BF16, BOOL, DTYPES, F16, F32, I64, DType, Kind
 from opgen.ir import dims as dim_rules
 from opgen.ir.context import Computed, Context, Folded, Operand
-from opgen.ir.nodes import ELLIPSIS, Apply, Contract, Dim, Element, Literal, Number, Read, Reduce, Ref
+from opgen.ir.nodes import (
+    ELLIPSIS,
+    Apply,
+    Contract,
+    Dim,
+    Element,
+    Gather,
+    Index,
+    Literal,
+    Number,
+    Read,
+    Reduce,
+    Ref,
+)
 from opgen.ir.numbers import cast
 from opgen.ir.operands import operands
 from opgen.ir.types import common_type, convert, float_type
@@ -92,6 +106,7 @@ def contract(context: Context, left: Operand, right: Operand, span: Span) -> Ope
         return None
     assert isinstance(left, Computed)  # both carry a dim
     assert isinstance(right, Computed)
+    left, right = _at_finer(context, left, right), _at_finer(context, right, left)
     batch = _batch(context, left, right, dim, span)
     operands = _operands(context, left, right)
     if batch is None or operands is None:
@@ -126,6 +141,35 @@ def _contracted(
     return dim
 
 
+def _at_finer(context: Context, operand: Computed, other: Computed) -> Computed:
+    """A tensor over `H / 4` as it is read at the positions of the `H` that the other operand carries."""
+    node, dims = context.graph.values[operand.ref].node, context.dims(operand)
+    finer = {dim: there for dim in dims if (there := _finer(context, dim, other)) is not None}
+    tensor = context.signature.tensor(node.param) if isinstance(node, Read) else None
+    if not finer or tensor is None or tensor.optional:
+        return operand
+    coordinates = tuple((dim, _covering(context, dim, there, operand.span)) for dim, there in finer.items())
+    element, place = context.graph.type(operand.ref).element, context.place(operand.span)
+    gathered = Gather(tensor.name, coordinates)
+    return Computed(
+        context.graph.add(gathered, element, tuple(finer.get(dim, dim) for dim in dims), place), operand.span
+    )
+
+
+def _finer(context: Context, dim: Dim, other: Computed) -> Dim | None:
+    """The dim of another operand of which a dim covers several elements with each of its own."""
+    there = dim_rules.find(context.dims(other), dim)
+    return there if there is not None and there != dim and dim.over % there.over == 0 else None
+
+
+def _covering(context: Context, dim: Dim, finer: Dim, span: Span) -> Ref:
+    """Which element of a dim covers each one of a finer dim: `index[H] // 4`."""
+    place = context.place(span)
+    index = context.graph.add(Index(finer), I64, (finer,), place)
+    count = context.graph.add(Literal(Number(Fraction(dim.over, finer.over))), I64, (), place)
+    return context.graph.add(Apply("floordiv", (index, count)), I64, (finer,), place)
+
+
 def _batch(context: Context, left: Computed, right: Computed, dim: Dim, span: Span) -> tuple[Dim, ...] | None:
     """The other dims that both operands carry, in the left one's order; None where two meet unequally (reported)."""
     batch: list[Dim] = []
@@ -137,7 +181,8 @@ def _batch(context: Context, left: Computed, right: Computed, dim: Dim, span: Sp
             message = (
                 f"`@` over the batch dims `{candidate}` and `{there}` is not supported: they must be equal"
             )
-            context.error("OPG523", message, span)
+            advice = "read the tensor of fewer elements at the other's positions, such as `t[H / 4: index[H] // 4]`"
+            context.error("OPG523", message, span, advice)
             return None
         batch.append(candidate)
     return tuple(batch)

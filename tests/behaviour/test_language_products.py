@@ -32,6 +32,16 @@ ROWS = (
         )
         for number, (dtype, depth) in enumerate((("f16", 7), ("f32", 7), ("f16", 128)))  # 128: whole steps
     ),
+    Row(
+        "op groups_of_heads(q: f16[B, H, S, D], k: f16[B, H / 2, L, D]) -> (s: f32[B, H, S, L], t: f32[L, B, S, H]) {\n"
+        "  s = q @ k t = k @ q }",
+        {"q": "f16 2 4 3 7", "k": "f16 2 2 5 7"},
+        lambda q, k: (
+            q.double() @ k.double().repeat_interleave(2, 1).mT,
+            (q.double() @ k.double().repeat_interleave(2, 1).mT).permute(3, 0, 2, 1),
+        ),
+        magnitude=112.0,
+    ),
 )
 
 
