@@ -42,6 +42,7 @@ CASE = harness.Case(
     types={"T": (torch.float16, torch.bfloat16, torch.float32)},
     whole=True,
     reductions=("D S",),
+    chain=("D S", "D S"),
 )
 
 

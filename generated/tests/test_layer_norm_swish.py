@@ -43,6 +43,7 @@ CASE = harness.Case(
     types={"T": (torch.float16, torch.bfloat16, torch.float32)},
     whole=True,
     reductions=("C",),
+    chain=("C", "C"),
 )
 
 

@@ -58,6 +58,7 @@ CASE = harness.Case(
     whole=True,
     reductions=("N",),
     contractions=("K",),
+    chain=("K", "N", "N"),
 )
 
 

@@ -38,6 +38,7 @@ CASE = harness.Case(
     types={"T": (torch.float16, torch.bfloat16, torch.float32)},
     whole=True,
     contractions=("K", "R"),
+    chain=("K", "R"),
 )
 
 

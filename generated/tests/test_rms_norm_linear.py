@@ -45,6 +45,7 @@ CASE = harness.Case(
     whole=True,
     reductions=("K",),
     contractions=("K",),
+    chain=("K", "K"),
 )
 
 

@@ -14,6 +14,7 @@ from opgen.ir.nodes import (
     Contract,
     Dim,
     Gather,
+    Graph,
     Node,
     Op,
     Param,
@@ -25,7 +26,11 @@ from opgen.ir.nodes import (
     Size,
     TensorParam,
 )
+from opgen.ir.operands import operands
 from opgen.ir.passes.parts import target_dims
+
+#: How often a reduction adds or multiplies terms, one time after another; the others choose one of them.
+_ROUNDS = {"sum": 1, "mean": 1, "prod": 1, "logsumexp": 1, "var": 2}
 
 
 def test_context(op: Op, module: ModuleContext) -> TestContext:
@@ -104,6 +109,9 @@ def _options(op: Op) -> list[str]:
     ):
         if groups:
             options.append(f"{option}=({groups})")
+    chain = max((_chain(variant.graph) for variant in op.variants), key=len, default=())
+    if len(chain) > 1:
+        options.append(f"chain=({''.join(f'{quoted(dims)}, ' for dims in chain)})")
     if product_precision(op) != "ieee":
         options.append("narrows=True")
     return options
@@ -111,6 +119,22 @@ def _options(op: Op) -> list[str]:
 
 def _nodes(op: Op) -> list[Node]:
     return [value.node for variant in op.variants for value in variant.graph.values]
+
+
+def _chain(graph: Graph) -> tuple[str, ...]:
+    """The dims of the longest chain of sums and products over dims, each of them made of the one before."""
+    chains: list[tuple[str, ...]] = []
+    for value in graph.values:
+        before = max((chains[ref] for ref in operands(value.node)), key=len, default=())
+        match value.node:
+            case Reduce(kind=kind, dims=dims):
+                own = (" ".join(dim_name(dim) for dim in dims),) * _ROUNDS.get(kind, 0)
+            case Contract(dim=dim):
+                own = (dim_name(dim),)
+            case _:
+                own = ()
+        chains.append((*before, *own))
+    return max(chains, key=len, default=())
 
 
 def _needs_whole(op: Op) -> bool:

@@ -42,6 +42,8 @@ NARROW_SUM = "op f(x: T[M, C]) -> y: f32[C] for T in {f8e4m3, f16, f32} { y = su
 SPREAD_OF_BOOLS = "op f(x: bool[M, C]) -> y: f32[M] { y = var[C](x) }"
 LONG_PRODUCT = "op f(x: f32[A, B, C]) -> y: f32[B] { y = prod[A, C](x) }"
 ALL_REDUCED = "op f(x: T[..., C]) -> y: f32[] { y = max[..., C](x) }"
+FEW_SUMS = "op f(x: f32[M, C], w: f32[C]) -> y: f32[M] { y = sum[C](w) }"
+CHAINED = "op f(x: T[M, C]) -> y: T[M, C] { y = normalize[C](normalize[C](x, 1e-5), 1e-5) }"
 SPECS = {
     "coarse": COARSE,
     "coarse_first": COARSE_FIRST,
@@ -55,6 +57,8 @@ SPECS = {
     "spread_of_bools": SPREAD_OF_BOOLS,
     "long_product": LONG_PRODUCT,
     "all_reduced": ALL_REDUCED,
+    "few_sums": FEW_SUMS,
+    "chained": CHAINED,
 }
 
 

@@ -111,6 +111,7 @@ class Case:
     reductions: tuple[str, ...] = ()
     contractions: tuple[str, ...] = ()
     products: tuple[str, ...] = ()
+    chain: tuple[str, ...] = ()
     narrows: bool = False
 
     @property
@@ -151,8 +152,10 @@ class Case:
         return (*self.reductions, *self.contractions)
 
     def terms(self, call: Call) -> int:
-        """The most terms that one reduction or contraction of a call has."""
-        return max((math.prod(self._sizes(dims, call)) for dims in self.summed), default=1)
+        """The most terms that one reduction or contraction of a call has, or a chain of them together."""
+        chained = sum(math.prod(self._sizes(dims, call)) for dims in self.chain)
+        alone = (math.prod(self._sizes(dims, call)) for dims in self.summed)
+        return max(chained, *alone) if self.summed else 1
 
     def factors(self, call: Call) -> int:
         """The most factors that one product over dims has; 0 where there is none."""
