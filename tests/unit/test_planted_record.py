@@ -14,10 +14,10 @@ FOUND = list(sites(SOURCE))
 def results() -> list[Result]:
     kinds = ("caught", "not planted", "equivalent", "left")
     made = [
-        Result.of("f", "digest", "tests", site, kinds[number % 4], f"reason {number % 4}", 0.5)
+        Result.of("f", "tests", site, kinds[number % 4], f"reason {number % 4}", 0.5)
         for number, site in enumerate(FOUND)
     ]
-    return [Result.of("f", "digest", "tests", None, "left", "", 0.1), *made]
+    return [Result.of("f", "tests", None, "left", "", 0.1), *made]
 
 
 def test_what_is_written_is_read_again(tmp_path: Path) -> None:
@@ -28,17 +28,17 @@ def test_what_is_written_is_read_again(tmp_path: Path) -> None:
 
 
 def test_each_site_has_a_key_of_its_own() -> None:
-    keys = {Result.key_of("digest", site) for site in FOUND}
+    keys = {Result.key_of("f", site) for site in FOUND}
     assert len(keys) == len(FOUND) > 4
-    assert [one.key for one in results()[1:]] == [Result.key_of("digest", site) for site in FOUND]
+    assert [one.key for one in results()[1:]] == [Result.key_of("f", site) for site in FOUND]
 
 
 @pytest.mark.parametrize(
     ("kind", "reason", "fails"), [("left", "", False), ("left", "loose", True), ("caught", "", True)]
 )
 def test_a_module_without_a_fault_must_pass(kind: str, reason: str, fails: bool) -> None:
-    assert Result.of("f", "", "", None, kind, reason, 0.0).fails_without_fault is fails
-    assert not Result.of("f", "", "", FOUND[0], kind, reason, 0.0).fails_without_fault
+    assert Result.of("f", "", None, kind, reason, 0.0).fails_without_fault is fails
+    assert not Result.of("f", "", FOUND[0], kind, reason, 0.0).fails_without_fault
 
 
 def test_counts_and_page() -> None:
@@ -52,5 +52,5 @@ def test_counts_and_page() -> None:
     assert page.count("reason 2") >= 1  # of equivalent ones
     assert "reason 1" not in page
     left = [one for one in results()[1:] if one.kind == "left"]
-    assert sum(line.startswith("- `f:2 f: ") for line in page.splitlines()) == len(left)
+    assert sum(line.startswith("- `f.f:1: ") for line in page.splitlines()) == len(left)
     assert "Nothing." in report([one for one in results()[1:] if one.kind != "left"], {}, "")
