@@ -470,7 +470,7 @@ _CONFIGS = {
         "f32": (
             rt.band(1, rt.BEYOND, "vector pointers", (1, 8, 1024), 1, 1, 8),
             rt.band(16, 1024, "dot pointers", (16, 64, 16), 4, 4, 8, split=8),
-            rt.band(16, 4096, "dot pointers", (16, 128, 32), 4, 5, 8, split=8),
+            rt.band(16, 4096, "dot pointers", (16, 128, 32), 4, 4, 8, split=8),
             rt.band(16, rt.BEYOND, "dot pointers", (16, 128, 16), 4, 5, 8, split=4),
             rt.band(64, 1024, "dot pointers", (16, 128, 16), 4, 3, 8, split=8),
             rt.band(64, 4096, "dot pointers", (64, 64, 16), 4, 4, 8, split=4),
