@@ -103,7 +103,7 @@ def test_all_buffers_fit_where_later_releases_hold_them() -> None:
 def test_waves_of_one_simd_share_its_registers() -> None:
     """Two products of 256x256 hold 256 sums in each lane of 8 waves, of which two share 512 registers."""
     twice = replace(HALF, right_bytes=4, products=2)
-    tile = ProductConfig((256, 256, 32), 8, 4)
+    tile = ProductConfig((256, 256, 32), 8, 3)
     over = excess(tile, twice, TARGETS["gfx950"])
     assert over is not None
     assert (over.reason, over.limit < 256) == ("registers of a thread", True)
