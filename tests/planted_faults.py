@@ -97,20 +97,22 @@ def attempt(task: Task) -> Result:
     result = functools.partial(Result.of, name, task.harness, site)
     if site is None:
         return result("left", trial.sound(name).detail, 0.0)
-    outcome = (
-        trial.Outcome("left", task.left.reason, task.left.seconds) if task.left else trial.attempt(name, site)
-    )
-    if outcome.kind == "left":
-        reason = equivalence.unseen(site)
-        if reason is not None:
-            return result("not planted", reason, outcome.seconds)
-        reason = equivalence.by_results(site)
-        if reason is not None and trial.same_results(name, site):
-            return result("equivalent", reason, outcome.seconds)
-        reason = equivalence.by_exhaustion(site)
-        if reason is not None and trial.same_everywhere(name, site):
-            return result("equivalent", reason, outcome.seconds)
-    return result(outcome.kind, outcome.detail, outcome.seconds)
+    same = equivalence.by_results(site)
+    if same is not None and not site.is_of_width and trial.same_results(name, site):
+        return result("equivalent", same, 0.0)
+    earlier = task.left
+    outcome = trial.Outcome("left", earlier.reason, earlier.seconds) if earlier else trial.attempt(name, site)
+    if outcome.kind != "left":
+        return result(outcome.kind, outcome.detail, outcome.seconds)
+    unseen = equivalence.unseen(site)
+    if unseen is not None:
+        return result("not planted", unseen, outcome.seconds)
+    if same is not None and site.is_of_width and trial.same_results(name, site):
+        return result("equivalent", same, outcome.seconds)
+    everywhere = equivalence.by_exhaustion(site)
+    if everywhere is not None and trial.same_everywhere(name, site):
+        return result("equivalent", everywhere, outcome.seconds)
+    return result("left", outcome.detail, outcome.seconds)
 
 
 def main() -> int:
@@ -127,7 +129,7 @@ def main() -> int:
             print(report([*results, *ruled], untried_by_module, arguments.report), end="")
             return 0
         untried = len(tasks)
-        for result in run(folder, arguments.keep, tasks, arguments.jobs, deadline):
+        for result in run(folder, arguments, tasks, deadline):
             untried -= 1
             results.append(result)
             if arguments.json:
@@ -189,14 +191,16 @@ def _planned(
     ruled: list[Result] = []
     for name in modules:
         text = _text(folder, name)
-        found = list(sites(text))
+        reasons = [(site, equivalence.by_rule(site)) for site in sites(text)]
+        ruled += [
+            Result.of(name, harness, site, "equivalent", why, 0.0) for site, why in reasons if why is not None
+        ]
+        found = [site for site, why in reasons if why is None]
         if sample is not None and sample < len(found):
             found = random.Random(name).sample(found, sample)
         for site in found:
-            reason, one = equivalence.by_rule(site), earlier.get(Result.key_of(name, site))
-            if reason is not None:
-                ruled.append(Result.of(name, harness, site, "equivalent", reason, 0.0))
-            elif one is not None and _holds(one, site, harness):
+            one = earlier.get(Result.key_of(name, site))
+            if one is not None and _holds(one, site, harness):
                 taken.append(one)
             else:
                 left = one if one is not None and one.kind == "left" and one.harness == harness else None
@@ -251,13 +255,12 @@ def _harness_digest(folder: Path) -> str:
 
 
 def run(
-    folder: Path, kept: Path | None, tasks: list[Task], jobs: int, deadline: float | None
+    folder: Path, arguments: argparse.Namespace, tasks: list[Task], deadline: float | None
 ) -> Iterator[Result]:
     """What became of faults, as they are tried by worker processes; ends at the deadline, wherever they are."""
     context = multiprocessing.get_context("spawn")
-    with context.Pool(
-        jobs, trial.start, (str(folder), kept)
-    ) as pool:  # which ends the workers when it is left
+    begin = (str(folder), arguments.keep, trial.UNMEASURED if arguments.sample else trial.MEASURED)
+    with context.Pool(arguments.jobs, trial.start, begin) as pool:  # which ends the workers when it is left
         outcomes = pool.imap_unordered(attempt, tasks)
         for _ in tasks:
             try:

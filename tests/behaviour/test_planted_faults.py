@@ -11,11 +11,8 @@ TOOL = Path(__file__).parents[1] / "planted_faults.py"
 KIND = 8  # its place in a recorded result
 
 
-@pytest.mark.parametrize(
-    ("module", "count"), [("silu_mul", 8), ("softmax", 12), ("linear_bias", 60), ("_row_reductions", 6)]
-)
+@pytest.mark.parametrize(("module", "count"), [("silu_mul", 6), ("softmax", 6), ("linear_bias", 6)])
 def test_sample_of_planted_faults(tmp_path: Path, module: str, count: int) -> None:
-    """Of each kind of kernel; of a product many are in its table of configs, where rules decide."""
     record = tmp_path / "faults.json"
     command = [
         sys.executable,
@@ -31,4 +28,5 @@ def test_sample_of_planted_faults(tmp_path: Path, module: str, count: int) -> No
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stdout + done.stderr
     kinds = [fault[KIND] for fault in json.loads(record.read_text())]
+    assert len(kinds) == count
     assert kinds.count("caught") >= 2

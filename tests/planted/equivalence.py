@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import ast
 import functools
+import itertools
 import re
 from pathlib import Path
 
@@ -75,7 +76,32 @@ def unseen(site: Site) -> str | None:
         return "compiled kernels alone run it"
     if site.operator == "function dropped" and site.before.startswith("float("):
         return "the interpreter reads the text as the number; no kernel compiles with it"
+    if site.operator == "repeated in the loop" and re.search(r"\bmerge_exps\(", _behind(site)):
+        return (
+            "a compiled loop refuses lanes whose number changes; in the interpreter they hold the same sums"
+        )
+    if site.is_of_width:
+        return _beyond_tests(site)
     return None
+
+
+def _beyond_tests(site: Site) -> str | None:
+    """Why no test comes to figures for which a type of 64 bits is needed."""
+    if site.function.endswith("_finish") and "m_size" in site.statement:
+        return "it takes partial sums of more elements than 32 bits count, in 16 GiB of memory"
+    if site.function.endswith("_tiles") and "k_size" in site.line_text:
+        return "it takes a sum over more positions than 32 bits count"
+    return None
+
+
+def _behind(site: Site) -> str:
+    """The statement behind a loop."""
+    for node in ast.walk(ast.parse(site.owner)):
+        for block in (getattr(node, "body", None), getattr(node, "orelse", None)):
+            for one, other in itertools.pairwise(block if isinstance(block, list) else []):
+                if isinstance(one, ast.For) and one.lineno - 1 == site.line:
+                    return ast.unparse(other)
+    return ""
 
 
 def reasons(site: Site) -> set[str]:
@@ -98,6 +124,8 @@ def _of_same_results(site: Site) -> str | None:
         return "the op has no dims of a batch, which is one at 0"
     if site.function.endswith(_KERNELS):
         return _in_rows(site)
+    if site.function.endswith(("_tiles", "_stream", "_finish")):
+        return _in_products(site)
     if site.function == "reference" and site.operator == "strides swapped":
         return "tensors bind the sizes of dims by name, and no size that is used depends on their order"
     if site.function == "reference" and site.role == "contiguous":
@@ -113,6 +141,13 @@ def _of_conversions(site: Site) -> str | None:
     if not site.operator.endswith("dropped"):
         return None
     return next((why for pattern, why in _CONVERSIONS.items() if re.search(pattern, site.before)), None)
+
+
+def _in_products(site: Site) -> str | None:
+    """The same for a kernel of products."""
+    if site.operator == "choice dropped" and site.before.startswith("tl.where("):
+        return "outside, an operand is computed from zeros, of which it is 0"
+    return _of_conversions(site)
 
 
 def _in_rows(site: Site) -> str | None:

@@ -77,6 +77,16 @@ class Site:
     )  # of the function in the module, and of the fault in the function
 
     @property
+    def is_of_width(self) -> bool:
+        """Whether it is about 64 bits, which few calls need."""
+        return "int64" in self.before
+
+    @property
+    def line_text(self) -> str:
+        """The line that it begins on, without a fault."""
+        return self.owner.split("\n")[self.line]
+
+    @property
     def owner(self) -> str:
         """The text of the function, or of the other statement of the module, without a fault."""
         first, last = _span(_statements(self.module)[self.place[0]])

@@ -35,6 +35,9 @@ DEVICE_FUNCTIONS = {
 
 TOO_LONG = "no end within"
 
+MEASURED, UNMEASURED = "measured", "unmeasured"
+"""What probes reach: found out first, in a run without a fault, or all that there is."""
+
 _LIMIT, _LIMIT_FACTOR = 3.0, 20.0
 """The processor time in seconds that a probe may take with a fault, and as a factor of what it takes without one."""
 
@@ -66,6 +69,7 @@ class _Process:
     """What this process knows: the probes of ops, what the oracle allows in them, and which have caught what."""
 
     kept: Path | None = None
+    reach: str = MEASURED
     benches: dict[str, Bench] = field(default_factory=dict)
     expected: dict[str, dict[str, list[Any]]] = field(default_factory=dict)
     current: tuple[list[Any], Iterator[int]] | None = None
@@ -77,8 +81,9 @@ class _Process:
 _process = _Process()
 
 
-def start(folder: str, kept: Path | None = None) -> None:
-    """Prepares a process; the package is in `folder`, and what probes reach is kept in another."""
+def start(folder: str, kept: Path | None, reach: str) -> None:
+    """Prepares a process; the package is in `folder`, and what probes reach is `kept` in another where measured."""
+    _process.reach = reach
     torch.set_num_threads(1)
     _process.kept = kept
     sys.stdout = Path(os.devnull).open("w")  # noqa: SIM115 (for good) where the tests print the figures of their reports
@@ -115,17 +120,27 @@ def attempt(name: str, site: Site) -> Outcome:
 
 def same_results(name: str, site: Site) -> bool:
     """Whether a fault leaves all results of many calls as they are, bit for bit."""
-    ops = DEVICE_FUNCTIONS.get(name, (name,))
-    calls = [probe for probe, _ in _reaching(name, site, ops) if probe.call is not None]
+    reaching = _reaching(name, site, DEVICE_FUNCTIONS.get(name, (name,)))
+    calls = sorted(
+        ((probe, reach) for probe, reach in reaching if probe.call is not None),
+        key=lambda one: one[1].seconds,
+    )
     run = _reference if site.function == "reference" else _kernels
-    without = [_sound_results(probe, run) for probe in calls]
-    with _cases(name, site) as cases:
-        return bool(calls) and all(
-            _all_equal(
-                sound, map(_bits, run(cases[probe.op], _drawn(cases[probe.op], probe.call), probe.call))
+    sound = [_sound_results(probe, run) for probe, _ in calls]
+    try:
+        with _cases(name, site) as cases:
+            return bool(calls) and all(
+                _is_same(cases[probe.op], probe, reach, run, results)
+                for (probe, reach), results in zip(calls, sound, strict=True)
             )
-            for probe, sound in zip(calls, without, strict=True)
-        )
+    except Exception:  # noqa: BLE001 (whatever the fault makes of a kernel)
+        return False
+
+
+def _is_same(case: Any, probe: Probe, reach: Reach, run: Run, results: list[torch.Tensor]) -> bool:
+    with _limited(max(_LIMIT, _LIMIT_FACTOR * reach.seconds)):
+        found = list(map(_bits, run(case, _drawn(case, probe.call), probe.call)))
+    return _all_equal(results, found)
 
 
 @contextlib.contextmanager
@@ -165,7 +180,10 @@ def _all_equal(sound: Iterable[torch.Tensor], faulty: Iterable[torch.Tensor]) ->
 def _bench(op: str) -> Bench:
     if op not in _process.benches:
         _remember_expected()
-        _process.benches[op] = probes.bench(op, DEVICE_FUNCTIONS, _process.kept)
+        measured = _process.reach == MEASURED
+        _process.benches[op] = (
+            probes.bench(op, DEVICE_FUNCTIONS, _process.kept) if measured else probes.unmeasured(op)
+        )
     return _process.benches[op]
 
 
@@ -177,7 +195,7 @@ def _reaching(file: str, site: Site, ops: Iterable[str]) -> list[tuple[Probe, Re
         (probe, reach)
         for op in ops
         for probe, reach in _bench(op).probes
-        if not site.jitted or any(line in reach.lines[file] for line in lines)
+        if not site.jitted or reach.comes_to(file, lines)
     ]
 
 
