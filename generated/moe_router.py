@@ -373,11 +373,8 @@ _CONFIGS = {
             rt.band(256, 1024, "dot pointers", (64, 64, 16), 4, 4, 8, split=2),
             rt.band(256, 4096, "dot pointers", (32, 128, 16), 4, 3, 8),
             rt.band(256, rt.BEYOND, "dot pointers", (32, 128, 16), 4, 5, 8, split=8),
-            rt.band(512, 1024, "dot pointers", (32, 128, 16), 4, 3, 16),
-            rt.band(512, 4096, "dot pointers", (64, 128, 16), 4, 4, 8),
-            rt.band(512, rt.BEYOND, "dot pointers", (32, 128, 16), 4, 5, 16, split=8),
             rt.band(1024, 1024, "dot pointers", (32, 128, 16), 4, 3, 16),
-            rt.band(1024, rt.BEYOND, "dot pointers", (64, 128, 16), 4, 4, 16),
+            rt.band(1024, rt.BEYOND, "dot pointers", (32, 128, 16), 4, 5, 16),
             rt.band(rt.BEYOND, rt.BEYOND, "dot pointers", (64, 64, 16), 4, 4, 16, split=4),
         )
     },

@@ -515,7 +515,7 @@ _CONFIGS = {
             rt.band(1, 1024, "vector pointers", (1, 4, 1024), 4, 1, 8),
             rt.band(1, 4096, "vector pointers", (1, 8, 512), 4, 1, 8),
             rt.band(1, rt.BEYOND, "vector pointers", (1, 8, 128), 1, 1, 8),
-            rt.band(rt.BEYOND, rt.BEYOND, "dot library", (64, 64, 16), 4, 5, 8),
+            rt.band(rt.BEYOND, rt.BEYOND, "dot library", (64, 64, 32), 8, 5, 8),
         ),
     },
     "sm_100": {

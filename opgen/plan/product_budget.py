@@ -51,10 +51,9 @@ _SIMDS = 4
 #: Sums of a thread that leave room for drawing a random number with each; twice as many where they lie in tensor
 #: memory, half of it where a wave of CDNA has 256 registers.
 _DRAWN_SUMS = 64
-#: Sums of a thread in a tile of plain multiplications that is so many times as long as it is wide: it holds more
-#: operands. 32x256x16 of 4 warps spills 808 bytes on sm_90 where rows are not aligned, 32x128x16 does not.
-_LONG_SUMS = 32
-_LONG = 8
+#: Sums of a thread in a tile of plain multiplications: 32x256x16 and 64x128x16 of 4 warps spill 808 and 720 bytes on
+#: sm_90 where rows are not aligned.
+_PLAIN_SUMS = {"sm_90": 32}
 #: Sums of a thread that RDNA's matrix unit leaves room for: it holds each operand twice. Half of it where two products
 #: are added up without the unit.
 _RDNA_SUMS = 64
@@ -262,9 +261,8 @@ def _most_sums(config: ProductConfig, work: Work, target: Target) -> int:
     if work.draws:
         is_shared = target.is_amd and target.warp_size == 64 and config.warps > _SIMDS
         most.append(2 * _DRAWN_SUMS if target.name == "sm_100" else _DRAWN_SUMS // (2 if is_shared else 1))
-    m, n, _ = config.tile
-    if _is_plain(config, work) and max(m, n) >= _LONG * min(m, n):
-        most.append(_LONG_SUMS)
+    if _is_plain(config, work) and target.name in _PLAIN_SUMS:
+        most.append(_PLAIN_SUMS[target.name])
     if target.name == "gfx1100":
         most.append(_RDNA_SUMS // (2 if _is_plain(config, work) and work.products > 1 else 1))
     return min(most)
