@@ -171,6 +171,8 @@ def _exchanged(config: ProductConfig, work: Work, target: Target) -> int:
     m, n, _ = config.tile
     element = max(work.out_bytes, work.tile_bytes) if config.form == "swapped" else work.out_bytes
     written = m * n * element // (2 if config.halves else 1)
+    if work.is_scattered:
+        return written
     if target.is_amd:
         return written // _EXCHANGED_PART_AMD
     if config.form == "dot":

@@ -28,9 +28,9 @@ _FARTHEST = 2**40
 _UNIT = 16
 _ODD = 8
 #: Bytes of the least step of k; registers of a thread for sums and loads, and those of an element that is loaded alone;
-#: sums of a thread beside such elements, fewer on RDNA.
+#: sums of a thread beside such elements. Half of both where operands are wide, and of the sums on RDNA.
 _LEAST_STEP, _REGISTERS, _ADDRESSED = 32, 224, 3
-_SUMS_BESIDE, _SUMS_BESIDE_RDNA = 64, 32
+_SUMS_BESIDE = 64
 _Ints = tuple[int, ...]
 _GROUPS = ("batch", "m", "n", "k")
 #: The group along which a tensor has stride 1, as its layout class, in the order in which they are looked for.
@@ -395,11 +395,13 @@ def _pointer_tile(
         return m, n, k
     threads = (64 if target.startswith("gfx9") else 32) * config.warps
     rights = max(len(operands) - 1, 1)
-    most = threads * (_SUMS_BESIDE_RDNA if target.startswith("gfx1") else _SUMS_BESIDE)
+    is_wide = dtype.itemsize > 2
+    most = threads * _SUMS_BESIDE // (2 if is_wide or target.startswith("gfx1") else 1)
     while m * n * rights > most and max(m, n) > 32:
         m, n = (m // 2, n) if m > n else (m, n // 2)
     least = max(_LEAST_STEP // dtype.itemsize, 16)
-    while k > least and m * n * rights + _ADDRESSED * (m + n * rights) * k > _REGISTERS * threads:
+    room = threads * _REGISTERS // (2 if is_wide else 1) - m * n * rights
+    while k > least and _ADDRESSED * (m + n * rights) * k > room:
         k //= 2
     return m, n, k
 
