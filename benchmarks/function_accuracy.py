@@ -50,12 +50,12 @@ def binary_kernel(x, z, y, n, function: tl.constexpr, block: tl.constexpr):  # t
 
 
 def evaluate(function: Any, inputs: Tensors) -> torch.Tensor:
-    """`function` of one or two tensors of one length, computed by a kernel."""
+    """`function` of one or two tensors of one length, computed by a kernel; the result is where they are."""
     n = inputs[0].numel()
-    y = torch.empty_like(inputs[0])
+    y = torch.empty_like(inputs[0], device=DEVICE)
     kernel = unary_kernel if len(inputs) == 1 else binary_kernel
-    kernel[(triton.cdiv(n, BLOCK),)](*inputs, y, n, function, BLOCK)
-    return y
+    kernel[(triton.cdiv(n, BLOCK),)](*(x.to(DEVICE) for x in inputs), y, n, function, BLOCK)
+    return y.to(inputs[0].device)
 
 
 @dataclass(frozen=True)

@@ -263,7 +263,7 @@ FORMULAS = (
     Case("cosh", torch.cosh),
     Case("log10", torch.log10),
     Case("reciprocal", torch.reciprocal),
-    Case("relu6", lambda x: x.clamp(0, 6)),
+    Case("relu6", lambda x: torch.where(x < 0, 0.0, x.clamp(max=6))),
     Case("leaky_relu", lambda x, s: torch.where(x > 0, x, s * x), paired_arguments),
     Case("elu", lambda x, a: torch.where(x > 0, x, a * torch.expm1(_below_zero(x))), paired_arguments),
     Case("celu", torch.celu),

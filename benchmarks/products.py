@@ -334,11 +334,34 @@ class Row:
     times: dict[str, float]
 
 
+def int8_contenders(ours: Callable[..., Any], m: int, n: int, k: int) -> dict[str, Callable[[], Any]]:
+    """A product of 8-bit integers that is scaled by row and by column, in bf16; sums are exact."""
+    x, w = (torch.randint(-127, 128, (rows, k), dtype=torch.int8, device="cuda") for rows in (m, n))
+    x_scale, w_scale = (torch.rand(rows, device="cuda") / k for rows in (m, n))
+    b = randn(n, dtype=BF16)
+
+    def eager(x: torch.Tensor, w: torch.Tensor) -> torch.Tensor:
+        return (torch._int_mm(x, w.t()) * x_scale[:, None] * w_scale + b).to(BF16)
+
+    off = error(ours(x, w, x_scale, w_scale, b), eager(x, w).double())
+    if not off < 1.5:
+        raise AssertionError(f"linear_int8 {m}x{n}x{k}: {off:.2f} units off")
+    compiled = torch.compile(eager, dynamic=False)
+    return {
+        "ours": lambda: ours(x, w, x_scale, w_scale, b),
+        "bare": lambda: torch._int_mm(x, w.t()),
+        "eager": lambda: eager(x, w),
+        "compiled": lambda: compiled(x, w),
+    }
+
+
 def contenders(
     package: str, op: str, size: tuple[int, int, int], dtype: torch.dtype, autotune: bool
 ) -> dict[str, Callable[[], Any]]:
     m, n, k = size
     module = importlib.import_module(f"{package}.{op}")
+    if dtype is torch.int8:
+        return int8_contenders(getattr(module, op), m, n, k)
     x = randn(m, k, dtype=dtype)
     copies = 4 if m == 1 else 1
     weights = [randn(n, k, dtype=dtype) / math.sqrt(k) for _ in range(copies)]
@@ -383,6 +406,10 @@ def contenders(
     return found
 
 
+#: Rows of the left operand, and the other two sizes, of which all pairs are timed.
+M_SIZES = (1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1024, 4096)
+NK_SIZES = ((4096, 4096), (14336, 4096), (4096, 14336), (11008, 4096))
+#: What is compared, first to last: the op, M, N and K, and the type of x.
 CASES = (
     ("linear_silu", (1, 14336, 4096), BF16), ("linear_residual", (1, 4096, 14336), BF16),
     ("linear_silu", (16, 4096, 4096), BF16), ("linear_silu", (16, 14336, 4096), BF16),
@@ -393,8 +420,15 @@ CASES = (
     ("linear_silu", (2048, 16384, 4096), BF16), ("swiglu", (4096, 14336, 4096), BF16),
     ("linear_residual", (4096, 4096, 14336), BF16), ("linear_silu", (8192, 8192, 8192), BF16),
     ("linear_bias", (16, 4096, 4096), F32), ("linear_bias", (2048, 4096, 4096), F16),
-    ("linear_bias", (2048, 4096, 4096), F32),
+    ("linear_bias", (2048, 4096, 4096), F32), ("swiglu", (8192, 8192, 8192), BF16),
+    ("linear_silu", (16384, 14336, 4096), BF16), ("linear_int8", (4096, 14336, 4096), torch.int8),
+    *(("linear_silu", (m, *nk), BF16) for m in M_SIZES for nk in NK_SIZES),
+    *(("linear_silu", (m, *nk), F16) for m in M_SIZES for nk in NK_SIZES),
 )  # fmt: skip
+
+
+def _name_of(dtype: torch.dtype) -> str:
+    return str(dtype).removeprefix("torch.")
 
 
 def compare(package: str, seconds: float, autotune: bool) -> list[Row]:
@@ -402,7 +436,10 @@ def compare(package: str, seconds: float, autotune: bool) -> list[Row]:
     started = time.time()
     rows: list[Row] = []
     for op, size, dtype in CASES:
+        if any((row.op, row.size, row.dtype) == (op, size, _name_of(dtype)) for row in rows):
+            continue
         if time.time() - started > seconds:
+            print(f"{len(rows)} of {len(CASES)} rows were measured in the time given")
             break
         found = contenders(package, op, size, dtype, autotune)
         samples: dict[str, list[float]] = {name: [] for name in found}
@@ -413,7 +450,7 @@ def compare(package: str, seconds: float, autotune: bool) -> list[Row]:
             Row(
                 op,
                 size,
-                str(dtype).removeprefix("torch."),
+                _name_of(dtype),
                 {name: statistics.median(own) for name, own in samples.items()},
             )
         )

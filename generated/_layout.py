@@ -107,7 +107,7 @@ def needs_wide(sizes: Sequence[int], strides: Sequence[Sequence[int]], block: in
         return False
     last_index = -(-count // block) * block - 1
     last_offsets = (last_offset(sizes, operand) for operand in strides)
-    return max(count, last_index, *last_offsets) > LARGEST_INT32
+    return any(value > LARGEST_INT32 for value in (count, last_index, *last_offsets))
 
 
 def choose_tile_dims(

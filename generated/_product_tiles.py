@@ -226,7 +226,7 @@ def partial_sum(partial_ptr, place, step, m, n, m_size, n_size, m_ok, n_ok, PART
     at = partial_ptr + ((place.to(tl.int64) * m_size + m) * n_size + n)
     total = tl.load(at, mask=m_ok & n_ok, other=0)
     for part in range(1, PARTS):
-        total += tl.load(at + part * step.to(tl.int64) * m_size * n_size, mask=m_ok & n_ok, other=0)
+        total += tl.load(at + part * tl.cast(step, tl.int64) * m_size * n_size, mask=m_ok & n_ok, other=0)
     return total
 
 

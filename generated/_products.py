@@ -192,12 +192,12 @@ class ProductLaunch:
 
         None of them where the two are not laid out alike, or too far apart.
         """
+        found = self.descriptors(via, left, right) if self.spans else ()
+        if not found:
+            return ()
         first, second = right
         distance = second.data_ptr() - first.data_ptr()
-        if not self.spans or abs(distance) >= _FARTHEST or distance == 0:
-            return ()
-        found = self.descriptors(via, left, right)
-        if not found:
+        if abs(distance) >= _FARTHEST or distance == 0:
             return ()
         own = self.streams[1]
         lower, step = (first, distance) if distance > 0 else (second, -distance)
@@ -206,25 +206,34 @@ class ProductLaunch:
         return found[0], both, 0 if distance > 0 else 1
 
     def partial_sums(self, device: torch.device, products: int) -> torch.Tensor | None:
-        """Memory for the sums over each piece of k, or of a vendor's product; None where a kernel keeps them."""
-        if not self.finish or (self.matrices and self.sums is torch.float32 and not _multiplies_exactly()):
+        """Memory for the sums over each piece of k; None where a kernel keeps them."""
+        if not self.finish or self.matrices:
             return None
         batch, m, n, _ = self.shape
         return torch.empty((self.config.split, products, batch, m, n), dtype=self.sums, device=device)
 
-    def multiplied_by_library(
-        self, sums: torch.Tensor | None, left: tuple[torch.Tensor, ...], right: tuple[torch.Tensor, ...]
-    ) -> bool:
-        """Computes the sums by the vendor's product, where the plan says so."""
-        if not self.matrices or sums is None:
-            return False
-        for place, own in enumerate(sums[0]):
-            a, b = (
+    def library_sums(
+        self, via: Any, left: tuple[torch.Tensor, ...], right: tuple[torch.Tensor, ...]
+    ) -> torch.Tensor | None:
+        """The vendor's products, `[products, batch, m, n]`, where the plan says so; None where a kernel multiplies."""
+        if not self.matrices or (self.sums is torch.float32 and not _multiplies_exactly()):
+            return None
+        count = max(len(left), len(right))
+        pairs = [
+            tuple(
                 torch.as_strided(side[min(place, len(side) - 1)], *matrices[min(place, len(side) - 1)])
                 for side, matrices in zip((left, right), self.matrices)
             )
-            library_product(a, b.transpose(1, 2), own)
-        return True
+            for place in range(count)
+        ]
+        if count == 1:
+            return library_product(*pairs[0], self.sums)
+        if via is torch.library.wrap_triton:  # PyTorch traces no `out=` for sizes that are not known
+            return torch.stack([library_product(*pair, self.sums) for pair in pairs])
+        sums = left[0].new_empty((count, *self.shape[:3]), dtype=self.sums)
+        for pair, own in zip(pairs, sums):
+            library_product(*pair, self.sums, out=own)
+        return sums
 
 
 def _multiplies_exactly() -> bool:
@@ -235,17 +244,17 @@ def _multiplies_exactly() -> bool:
         return torch.backends.cuda.matmul.fp32_precision in ("none", "ieee")
 
 
-def library_product(a: torch.Tensor, b: torch.Tensor, out: torch.Tensor) -> None:
-    """The vendor's batched product, summed and returned in the type of `out`."""
-    multiply = torch.bmm
-    if len(out) == 1:  # its plain product is often the faster one
-        multiply, a, b, out = torch.mm, a[0], b[0], out[0]
-    if a.dtype == out.dtype:
-        multiply(a, b, out=out)
-    elif a.device.type != "cuda":
-        multiply(a.to(out.dtype), b.to(out.dtype), out=out)
-    else:
-        multiply(a, b, out_dtype=out.dtype, out=out)
+def library_product(
+    a: torch.Tensor, b: torch.Tensor, dtype: torch.dtype, out: torch.Tensor | None = None
+) -> torch.Tensor:
+    """The vendor's batched product of `[m, k]` and `[n, k]`, summed and returned in `dtype`."""
+    multiply, b = torch.bmm, b.transpose(1, 2)
+    if a.shape[0] == 1:  # its plain product is often the faster one
+        multiply, a, b = torch.mm, a.squeeze(0), b.squeeze(0)
+        out = None if out is None else out.squeeze(0)
+    if a.dtype != dtype and a.device.type == "cuda":
+        return multiply(a, b, out_dtype=dtype, out=out)
+    return multiply(a.to(dtype), b.to(dtype), out=out)
 
 
 @dataclass(frozen=True)
@@ -366,7 +375,7 @@ def _launch(
         constants={
             **common,
             "BLOCK_K": block_k,
-            "EVEN": k % block_k == 0 and (config.split == 1 or k % (config.split * block_k) == 0),
+            "EVEN": bool(k % (config.split * block_k) == 0),
             "GROUP": config.group,
             "SPLIT": config.split,
             "PRECISION": config.precision,
@@ -519,4 +528,4 @@ def _needs_wide(groups: Mapping[str, _Group], tile: tuple[int, int, int]) -> boo
         sum(last_offset(group.sizes, group.strides[place]) for group in groups.values())
         for place in range(count)
     )
-    return max(*ends, *last) > LARGEST_INT32
+    return any(value > LARGEST_INT32 for value in (*ends, *last))

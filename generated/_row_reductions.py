@@ -36,7 +36,7 @@ def highest(dtype: tl.constexpr):
 def lane_counts(first, last, COLUMNS: tl.constexpr):
     """How many columns of `first` to `last` each lane sees, `[1, COLUMNS]`."""
     lanes = tl.arange(0, COLUMNS)[None, :]
-    return tl.maximum(last - first - lanes + (COLUMNS - 1), 0) // COLUMNS
+    return (last - first - lanes + (COLUMNS - 1)) // COLUMNS
 
 
 # --- sums and products ----------------------------------------------------------------------------
@@ -206,8 +206,8 @@ def merge_argmax(best, place):
 @triton.jit
 def row_argmax(term, position, mask):
     """The largest of a row's terms and its first position."""
-    place = tl.where(mask, position.to(tl.int64), highest(tl.int64))
-    return merge_argmax(tl.where(mask, term, lowest(term.dtype)), place)
+    # Lanes outside tie with a row that holds the least number alone, whose first position is before theirs.
+    return merge_argmax(tl.where(mask, term, lowest(term.dtype)), position.to(tl.int64))
 
 
 @triton.jit
@@ -227,8 +227,8 @@ def merge_argmin(best, place):
 @triton.jit
 def row_argmin(term, position, mask):
     """The least of a row's terms and its first position."""
-    place = tl.where(mask, position.to(tl.int64), highest(tl.int64))
-    return merge_argmin(tl.where(mask, term, highest(term.dtype)), place)
+    # Lanes outside tie with a row that holds the largest number alone, whose first position is before theirs.
+    return merge_argmin(tl.where(mask, term, highest(term.dtype)), position.to(tl.int64))
 
 
 # --- squared distances from the mean --------------------------------------------------------------

@@ -190,8 +190,11 @@ def _band(along: Sequence[RowConfig], n_cols: int) -> RowConfig:
 
 
 def _power_of_two(count: int) -> int:
-    """The least power of two that is not below a count, at least 16."""
-    return max(16, 1 << (count - 1).bit_length()) if count > 0 else 16
+    """The least power of two that is not below a count, at least 16; one for many counts, also where it is traced."""
+    power = 16
+    while power < count:
+        power *= 2
+    return power
 
 
 def _launch(
@@ -226,7 +229,7 @@ def _launch(
         "WIDE": _needs_wide(rows, columns, tiles * tile_rows * pieces[0], n_cols + block),
         "ROWS": tile_rows,
         "COLUMNS": block,
-        "FULL": n_cols > 0 and n_cols % block == 0,
+        "FULL": bool(n_cols > 0 and n_cols % block == 0),
         "STAGES": tile.stages,
         "num_warps": tile.warps,
     }
@@ -303,7 +306,7 @@ def _needs_wide(
         last_offset((*rows[0], *columns[0]), (*by_row, *by_column))
         for by_row, by_column in zip(rows[1], columns[1])
     )
-    return max(*counts, *last) > LARGEST_INT32
+    return any(value > LARGEST_INT32 for value in (*counts, *last))
 
 
 def _group(
@@ -330,11 +333,11 @@ def _group(
 
 def _units(strides: Strides, place: int) -> int:
     """How many accesses have unit stride along a dim."""
-    return sum(operand[place] == 1 for operand in strides)
+    return sum(1 for operand in strides if operand[place] == 1)
 
 
 def _lies_across(rows: Strides, columns: Strides) -> bool:
     """Whether memory runs along the rows rather than along the columns."""
     both = [pair for pair in zip(rows, columns) if any(pair[0]) and any(pair[1])]
-    along_rows = sum(by_row[-1] == 1 and by_column[-1] != 1 for by_row, by_column in both)
-    return along_rows > 0 and along_rows >= sum(by_column[-1] == 1 for _, by_column in both)
+    along_rows = sum(1 for by_row, by_column in both if by_row[-1] == 1 and by_column[-1] != 1)
+    return along_rows > 0 and along_rows >= sum(1 for _, by_column in both if by_column[-1] == 1)

@@ -428,8 +428,9 @@ def _launch_geglu_linear(via, launch, sizes, x, w_gate, w_up, b_gate, b_up, y):
             **launch.persistent,
         )
         return
-    partial = launch.partial_sums(y.device, 2)
-    if not launch.multiplied_by_library(partial, (x,), (w_gate, w_up)):
+    partial = launch.library_sums(via, (x,), (w_gate, w_up))
+    if partial is None:
+        partial = launch.partial_sums(y.device, 2)
         via(_geglu_linear_tiles)[launch.grid](
             x,
             w_gate,

@@ -267,8 +267,9 @@ def _launch_linear_bias(via, launch, sizes, x, w, b, y):
             **launch.persistent,
         )
         return
-    partial = launch.partial_sums(y.device, 1)
-    if not launch.multiplied_by_library(partial, (x,), (w,)):
+    partial = launch.library_sums(via, (x,), (w,))
+    if partial is None:
+        partial = launch.partial_sums(y.device, 1)
         via(_linear_bias_tiles)[launch.grid](
             x, w, b, y, partial, *launch.space, *launch.strides, *launch.layouts, **launch.constants
         )

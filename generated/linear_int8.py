@@ -298,8 +298,9 @@ def _launch_linear_int8(via, launch, sizes, x, w, x_scale, w_scale, b, y):
             **launch.persistent,
         )
         return
-    partial = launch.partial_sums(y.device, 1)
-    if not launch.multiplied_by_library(partial, (x,), (w,)):
+    partial = launch.library_sums(via, (x,), (w,))
+    if partial is None:
+        partial = launch.partial_sums(y.device, 1)
         via(_linear_int8_tiles)[launch.grid](
             x,
             w,

@@ -307,8 +307,9 @@ def _launch_linear_layer_norm_0(via, launch, sizes, x, w, b, residual, gamma, be
             **launch.persistent,
         )
         return
-    partial = launch.partial_sums(h.device, 1)
-    if not launch.multiplied_by_library(partial, (x,), (w,)):
+    partial = launch.library_sums(via, (x,), (w,))
+    if partial is None:
+        partial = launch.partial_sums(h.device, 1)
         via(_linear_layer_norm_0_tiles)[launch.grid](
             x,
             w,
@@ -984,6 +985,7 @@ _CONFIGS_1 = {
                 ),
                 across=rt.RowConfig(0, elements=2048, warps=4, columns=32),
                 split=65536,
+                piece_warps=4,
             ),
             4: rt.RowConfigs(
                 along=(
@@ -995,6 +997,7 @@ _CONFIGS_1 = {
                 ),
                 across=rt.RowConfig(0, elements=2048, warps=4, columns=32),
                 split=32768,
+                piece_warps=4,
             ),
         },
     ),

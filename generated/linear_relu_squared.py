@@ -253,8 +253,9 @@ def _launch_linear_relu_squared(via, launch, sizes, x, w, y, h):
             **launch.persistent,
         )
         return
-    partial = launch.partial_sums(h.device, 1)
-    if not launch.multiplied_by_library(partial, (x,), (w,)):
+    partial = launch.library_sums(via, (x,), (w,))
+    if partial is None:
+        partial = launch.partial_sums(h.device, 1)
         via(_linear_relu_squared_tiles)[launch.grid](
             x, w, y, h, partial, *launch.space, *launch.strides, *launch.layouts, **launch.constants
         )

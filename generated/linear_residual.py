@@ -284,8 +284,9 @@ def _launch_linear_residual(via, launch, sizes, x, w, residual, b, y):
             **launch.persistent,
         )
         return
-    partial = launch.partial_sums(y.device, 1)
-    if not launch.multiplied_by_library(partial, (x,), (w,)):
+    partial = launch.library_sums(via, (x,), (w,))
+    if partial is None:
+        partial = launch.partial_sums(y.device, 1)
         via(_linear_residual_tiles)[launch.grid](
             x,
             w,

@@ -242,8 +242,9 @@ def _launch_lora_linear_0(via, launch, sizes, x, w, a, b, scale, y, base, low):
             **launch.persistent,
         )
         return
-    partial = launch.partial_sums(base.device, 1)
-    if not launch.multiplied_by_library(partial, (x,), (w,)):
+    partial = launch.library_sums(via, (x,), (w,))
+    if partial is None:
+        partial = launch.partial_sums(base.device, 1)
         via(_lora_linear_0_tiles)[launch.grid](
             x, w, base, partial, *launch.space, *launch.strides, *launch.layouts, **launch.constants
         )
@@ -458,8 +459,9 @@ def _launch_lora_linear_1(via, launch, sizes, x, w, a, b, scale, y, base, low):
             **launch.persistent,
         )
         return
-    partial = launch.partial_sums(low.device, 1)
-    if not launch.multiplied_by_library(partial, (x,), (a,)):
+    partial = launch.library_sums(via, (x,), (a,))
+    if partial is None:
+        partial = launch.partial_sums(low.device, 1)
         via(_lora_linear_1_tiles)[launch.grid](
             x, a, low, partial, *launch.space, *launch.strides, *launch.layouts, **launch.constants
         )
@@ -696,8 +698,9 @@ def _launch_lora_linear_2(via, launch, sizes, x, w, a, b, scale, y, base, low):
             **launch.persistent,
         )
         return
-    partial = launch.partial_sums(y.device, 1)
-    if not launch.multiplied_by_library(partial, (low,), (b,)):
+    partial = launch.library_sums(via, (low,), (b,))
+    if partial is None:
+        partial = launch.partial_sums(y.device, 1)
         via(_lora_linear_2_tiles)[launch.grid](
             b,
             base,

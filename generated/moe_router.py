@@ -219,8 +219,9 @@ def _moe_router_finish(
 
 def _launch_moe_router(via, launch, sizes, x, w, bias, scores, choice):
     """Launches the kernels of the strategy that the figures name."""
-    partial = launch.partial_sums(scores.device, 1)
-    if not launch.multiplied_by_library(partial, (), ()):
+    partial = launch.library_sums(via, (), ())
+    if partial is None:
+        partial = launch.partial_sums(scores.device, 1)
         via(_moe_router_tiles)[launch.grid](
             x,
             w,

@@ -477,8 +477,9 @@ def _launch_rms_norm_linear_1(via, launch, sizes, x, w, weight, eps, y, normed):
             **launch.persistent,
         )
         return
-    partial = launch.partial_sums(y.device, 1)
-    if not launch.multiplied_by_library(partial, (normed,), (w,)):
+    partial = launch.library_sums(via, (normed,), (w,))
+    if partial is None:
+        partial = launch.partial_sums(y.device, 1)
         via(_rms_norm_linear_1_tiles)[launch.grid](
             w,
             normed,
@@ -560,6 +561,7 @@ _CONFIGS_0 = {
                 ),
                 across=rt.RowConfig(0, elements=2048, warps=4, columns=32),
                 split=65536,
+                piece_warps=4,
             ),
             4: rt.RowConfigs(
                 along=(
@@ -571,6 +573,7 @@ _CONFIGS_0 = {
                 ),
                 across=rt.RowConfig(0, elements=2048, warps=4, columns=32),
                 split=32768,
+                piece_warps=4,
             ),
         },
     ),

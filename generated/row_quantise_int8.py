@@ -304,6 +304,7 @@ _CONFIGS = {
                 ),
                 across=rt.RowConfig(0, elements=2048, warps=4, columns=32),
                 split=65536,
+                piece_warps=4,
             ),
             4: rt.RowConfigs(
                 along=(
@@ -315,6 +316,7 @@ _CONFIGS = {
                 ),
                 across=rt.RowConfig(0, elements=2048, warps=4, columns=32),
                 split=32768,
+                piece_warps=4,
             ),
         },
     ),

@@ -276,8 +276,9 @@ def _launch_scores_causal(via, launch, sizes, q, k, scale, cap, s):
             **launch.persistent,
         )
         return
-    partial = launch.partial_sums(s.device, 1)
-    if not launch.multiplied_by_library(partial, (q,), (k,)):
+    partial = launch.library_sums(via, (q,), (k,))
+    if partial is None:
+        partial = launch.partial_sums(s.device, 1)
         via(_scores_causal_tiles)[launch.grid](
             q,
             k,

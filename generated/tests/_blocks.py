@@ -7,6 +7,7 @@ A config of a call is a tuple with one for each kernel of the op; None lets the 
 from __future__ import annotations
 
 import itertools
+import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
@@ -55,6 +56,9 @@ _SIDES = {"small": (16, 16, 32), "middle": (32, 32, 32), "large": (64, 64, 32)}
 _MOST_IN_INTERPRETER = (8, 3)
 """Emitted configs that the interpreter, in which many are the same, runs: of a lone kernel, and of each of several."""
 
+_BLOCKS_TURN = math.sqrt(2) - 1
+"""Of the blocks from one call to the next."""
+
 _LONGEST_IN_INTERPRETER = (5000, 300)
 """Of rows under emitted configs in the interpreter, where the op has one kernel and where it has several."""
 
@@ -74,7 +78,19 @@ def has_elementwise(case: Any) -> bool:
 def forced(case: Any, size: str, types: Types, number: int = 0) -> tuple[Any, ...]:
     """Blocks of a size for every kernel of an op, other ones with each number."""
     by_kernel = [_of_size(kernel, size, types) for kernel in case.entry.variant(types).kernels]
-    return tuple(choices[number % len(choices)] for choices in by_kernel)
+    return tuple(in_turn(choices, number, _BLOCKS_TURN) for choices in by_kernel)
+
+
+def in_turn(items: Sequence[Any], number: int, turn: float) -> Any:
+    """The item for a number; two lists with other irrational `turn`s meet in all ways."""
+    return items[int(number * turn % 1 * len(items))]
+
+
+def streamed(case: Any, types: Types) -> Iterator[tuple[Any, ...]]:
+    """Blocks of a middle size for the one kernel of an op, read through descriptors."""
+    for config in _of_size(case.entry.variant(types).kernels[0], "middle", types):
+        if isinstance(config, ProductConfig) and config.strategy == "descriptors":
+            yield (config,)
 
 
 def undivided(case: Any, types: Types) -> Iterator[tuple[Any, ...]]:
@@ -226,7 +242,7 @@ def _at_edges(kernel: Any, config: Any) -> Iterator[tuple[Sizes, tuple[int, ...]
         return
     m, n, k = config.tile
     deep = k * config.split
-    for batch, rows, columns, depth in (
+    edges = [
         (1, 1, 1, 1),
         (2, m + 1, n - 1, deep),
         (1, m, n + 1, deep + 1),
@@ -234,7 +250,10 @@ def _at_edges(kernel: Any, config: Any) -> Iterator[tuple[Sizes, tuple[int, ...]
         (1, max(m - 1, 1), 2 * n, 2 * deep + 3),
         (2, 3 * m, 2 * n + 1, 1),
         (1, m, n, 0),
-    ):
+    ]
+    if config.strategy == "descriptors":  # which take rows of whole 16 bytes, and several tiles for each program
+        edges += [(1, 2 * m + 1, 2 * n + 16, 2 * k + 16), (2, m + 1, n, 3 * k), (1, 12 * m, 12 * n, k)]
+    for batch, rows, columns, depth in edges:
         yield _sized(((walk.batch, batch), (walk.m, rows), (walk.n, columns), (walk.k, depth)))
 
 

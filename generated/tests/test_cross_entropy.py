@@ -57,6 +57,7 @@ CASE = harness.Case(
     types={"T": (torch.float16, torch.bfloat16, torch.float32)},
     whole=True,
     reductions=("C",),
+    counted=("C",),
 )
 
 

@@ -54,7 +54,7 @@ def check_partial_sums() -> None:
     for first, step, m_size, n_size in (
         (0, 1, 20, 24),
         (2, 5, 33, 17),
-        (1, 1, 2**15, 2**15),
+        (2, 1, 2**15, 2**15),
     ):
         _check_partial_sums(first, step, m_size, n_size)
 

@@ -39,7 +39,7 @@ class Alignment(Enum):
     """What the compiler is told of pointers and integers, as Triton's own launcher tells it from a call's values."""
 
     DIVISIBLE = "divisible by 16"  # pointers, and the integers that are
-    ONE = "equal to 1"  # every integer that the launcher specialises on is 1
+    ONE = "equal to 1"  # every integer is 1, which PyTorch's compiler makes a constant whatever a kernel says
     NEITHER = "neither"  # nothing is a multiple of 16; what was recorded as 1 is
 
 
@@ -176,9 +176,9 @@ def _kind(value: Any) -> str:
 
 
 def _is_specialised_one(param: Any, value: Any, alignment: Alignment) -> bool:
-    if isinstance(value, bool) or not isinstance(value, int) or param.is_constexpr or param.do_not_specialize:
+    if isinstance(value, bool) or not isinstance(value, int) or param.is_constexpr:
         return False
-    return value == 1 or alignment is Alignment.ONE
+    return alignment is Alignment.ONE or (value == 1 and not param.do_not_specialize)
 
 
 def _is_multiple(param: Any, kind: str, value: Any) -> bool:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from opgen.emit.exprs import Printer, Text
-from opgen.emit.kernel_memory import nibble, widened
+from opgen.emit.kernel_memory import nibble, widened, zero_of
 from opgen.emit.kernel_names import Kernel, LaunchNames, dim_words, scalar_text
 from opgen.ir.nodes import Const, Dim, Gather, Index, Random, Read, Ref, Scalar, Size, Value
 from opgen.plan.model import Access, addressed
@@ -94,7 +94,7 @@ class Leaves:
             conditions.append(f"inside({position}, {size}, {size_unit})")
         inside = printer.names.numbered("inside")
         printer.lines.append(f"{inside} = {' & '.join(conditions)}")
-        load = f"tl.load({' + '.join(places)}, mask={inside}, other=0)"
+        load = f"tl.load({' + '.join(places)}, mask={inside}, other={zero_of(tensor.element)})"
         if half:
             load = nibble(tensor, load, half)
         loaded = load if half else widened(load, tensor.element)

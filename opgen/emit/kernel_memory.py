@@ -86,6 +86,11 @@ def widened(load: str, element: Element) -> str:
     return load if is_loaded_as_computed(element) else f"{load}.to(tl.{dtype.compute_triton})"
 
 
+def zero_of(element: Element) -> str:
+    """The zero that stands for an element outside of a tensor; f8 has no conversion from integers."""
+    return "0.0" if is_f8(element.dtype) else "0"
+
+
 def store_lines(kernel: Kernel, stores: tuple[Store, ...], results: list[str], *, dense: bool) -> list[str]:
     elements = {item.name: item.element for item in kernel.op.arrays}
     lines = []

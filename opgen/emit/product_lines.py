@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from opgen.emit.kernel_memory import element_of, loaded_or_default, narrowed, plain_access
+from opgen.emit.kernel_memory import element_of, loaded_or_default, narrowed, plain_access, zero_of
 from opgen.emit.kernel_names import Kernel, pointer_of_type
 from opgen.emit.product_names import GROUPS, Piece, groups_of, stride_names
 from opgen.emit.variants import is_generic
@@ -112,9 +112,8 @@ def raw_load(
         return f"tl.load({pointer})"
     known = _INSIDE[at.side]
     inside = " & ".join(known[group] for group in known if group in (*own, *over))
-    is_f8 = any(item.name == tensor and item.element.dtype.name.startswith("f8") for item in kernel.op.arrays)
-    zero = "0.0" if is_f8 else "0"  # f8 has no conversion from integers
-    masked = f", mask={inside}, other={zero}" if inside else ""
+    element = next(item.element for item in kernel.op.arrays if item.name == tensor)
+    masked = f", mask={inside}, other={zero_of(element)}" if inside else ""
     place = " + ".join(places)
     return f"tl.load({pointer} + {f'({place})' if len(places) > 1 or len(own) > 1 else place}{masked})"
 

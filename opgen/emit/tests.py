@@ -109,6 +109,9 @@ def _options(op: Op) -> list[str]:
     ):
         if groups:
             options.append(f"{option}=({groups})")
+    counted = _counted(op) if reductions or contractions else []
+    if counted:
+        options.append(f"counted=({''.join(f'{quoted(name)}, ' for name in counted)})")
     chain = max((_chain(variant.graph) for variant in op.variants), key=len, default=())
     if len(chain) > 1:
         options.append(f"chain=({''.join(f'{quoted(dims)}, ' for dims in chain)})")
@@ -142,6 +145,13 @@ def _needs_whole(op: Op) -> bool:
     space = {dim for dims in target_dims(op).values() for dim in dims}
     gathered = {dim for node in _nodes(op) if isinstance(node, Gather) for dim, _ in node.coordinates}
     return bool(gathered & space) or any(isinstance(node, Size | Reduce | Contract) for node in _nodes(op))
+
+
+def _counted(op: Op) -> list[str]:
+    """The dims whose sizes are values, and those that a tensor is gathered along, as far as they have names."""
+    sizes = {node.dim for node in _nodes(op) if isinstance(node, Size)}
+    gathered = {dim for node in _nodes(op) if isinstance(node, Gather) for dim, _ in node.coordinates}
+    return sorted({dim.name for dim in sizes | gathered if dim.fixed is None})
 
 
 def _each_once(groups: Iterable[tuple[Dim, ...]]) -> str:

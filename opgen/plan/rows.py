@@ -20,6 +20,8 @@ _MEDIUM_OPERATIONS, _HEAVY_OPERATIONS = 16, 28
 _RESIDENT_BYTES = (16384, 32768, 65536)
 #: Bytes of a row from which few rows are cut into pieces.
 _SPLIT_BYTES = 131072
+#: Threads of a program of a piece: one for each of the pieces that it joins. LLVM spills where CDNA has twice as many.
+_PIECE_THREADS = 256
 #: Most elements of a tile whose rows alone are asked for.
 _LARGEST_TILE = 65536
 #: Programs for each multiprocessor that stay and loop over tiles, where they are asked for.
@@ -101,6 +103,7 @@ def _config(part: Part, element: int, target: Target) -> RowConfig:
         along=tuple(replace(band, warps=min(band.warps, most_warps)) for band in along),
         across=RowBand(0, 2048, 4, columns=32),
         split=_SPLIT_BYTES // width,
+        piece_warps=_PIECE_THREADS // target.warp_size,
     )
 
 

@@ -62,14 +62,16 @@ def sign(x):
 
 @triton.jit
 def floor(x):
-    """The largest integer that is not above `x`."""
-    return tl.floor(x)
+    """The largest integer that is not above `x`; GPUs may take negative subnormals for zeros."""
+    down = tl.floor(x)
+    return tl.where((x < 0.0) & (down == 0.0), -1.0, down)
 
 
 @triton.jit
 def ceil(x):
-    """The smallest integer that is not below `x`."""
-    return tl.ceil(x)
+    """The smallest integer that is not below `x`; GPUs may take positive subnormals for zeros."""
+    up = tl.ceil(x)
+    return tl.where((x > 0.0) & (up == 0.0), 1.0, up)
 
 
 @triton.jit
@@ -279,17 +281,18 @@ def _subtract_multiple(r, b):
         far: tl.constexpr = 2.0**-100
         quotient_dropped: tl.constexpr = 13
         half_dropped: tl.constexpr = 12
-    # Where the quotient would overflow, a larger multiple of b goes first; where a product would,
-    # all are halved.
+    scale: tl.constexpr = 2.0**-30
+    # Where the quotient would overflow, a larger multiple of b goes first; where a product or the divisor would, all
+    # are scaled.
     for _ in tl.static_range(2):
         b = tl.where(tl.abs(r) * far >= b, b / far, b)
     large = tl.abs(r) * far > 1.0
-    r = tl.where(large, r * 0.5, r)
-    b = tl.where(large, b * 0.5, b)
+    r = tl.where(large, r * scale, r)
+    b = tl.where(large, b * scale, b)
     q = round_even(_rounded_leading(div(r, b), quotient_dropped))
     lead = _rounded_leading(b, half_dropped)
     r = (r - q * lead) - q * (b - lead)
-    return tl.where(large, r * 2.0, r)
+    return tl.where(large, r / scale, r)
 
 
 @triton.jit

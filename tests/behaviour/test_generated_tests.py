@@ -44,6 +44,10 @@ LONG_PRODUCT = "op f(x: f32[A, B, C]) -> y: f32[B] { y = prod[A, C](x) }"
 ALL_REDUCED = "op f(x: T[..., C]) -> y: f32[] { y = max[..., C](x) }"
 FEW_SUMS = "op f(x: f32[M, C], w: f32[C]) -> y: f32[M] { y = sum[C](w) }"
 CHAINED = "op f(x: T[M, C]) -> y: T[M, C] { y = normalize[C](normalize[C](x, 1e-5), 1e-5) }"
+SUM_OF_GATHERED = (
+    "op f(x: f32[B, L], w: f32[W]) -> y: f32[B, L] { y = sum[W](x[L: index[L] - index[W]] * w) }"
+)
+SUM_AND_SIZES = "op f(x: f32[M, C]) -> y: f32[M] { y = sum[C](x) + M * C // 2 }"
 SPECS = {
     "coarse": COARSE,
     "coarse_first": COARSE_FIRST,
@@ -58,6 +62,8 @@ SPECS = {
     "long_product": LONG_PRODUCT,
     "all_reduced": ALL_REDUCED,
     "few_sums": FEW_SUMS,
+    "sum_of_gathered": SUM_OF_GATHERED,
+    "sum_and_sizes": SUM_AND_SIZES,
     "chained": CHAINED,
 }
 

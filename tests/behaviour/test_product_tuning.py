@@ -63,7 +63,7 @@ def tuned(package: ModuleType, monkeypatch: pytest.MonkeyPatch) -> Callable[[Cal
 
 def operands(device: torch.device, m: int = 20, dtype: torch.dtype = torch.float32) -> tuple[Any, ...]:
     generator = torch.Generator().manual_seed(7)
-    shapes = ((m, 24), (40, 24))
+    shapes = ((m, 48), (40, 48))
     return tuple(torch.randint(-4, 5, one, generator=generator).to(device, dtype) for one in shapes)
 
 

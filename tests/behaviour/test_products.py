@@ -167,7 +167,7 @@ def test_gated_products_share_their_tile(number: int, ops: ModuleType, device: t
         check(got, F.silu(a) * b, 64, (1 + a.abs() + 32) * (1 + b.abs() + 32))
 
 
-@pytest.mark.parametrize("number", [0, 1, 4])
+@pytest.mark.parametrize("number", [0, 2, 5])
 def test_products_of_different_types(number: int, ops: ModuleType, device: torch.device) -> None:
     """Whole numbers, whose sums and products are exact in every type."""
     pairs = ((torch.int8, torch.float16), (torch.bfloat16, torch.float16), (torch.bfloat16, torch.float64))

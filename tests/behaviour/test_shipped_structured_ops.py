@@ -105,7 +105,9 @@ def test_rotary_embeddings_take_heads_first_through_a_view(
     cos, sin = (draw((5, 8 // divisor), torch.float32, generator, 1.0).to(device) for _ in range(2))
     viewed = public(name)(heads_first.transpose(1, 2), cos, sin)
     copied = public(name)(heads_first.transpose(1, 2).contiguous(), cos, sin)
-    assert torch.equal(viewed, copied)
+    torch.testing.assert_close(
+        viewed, copied, rtol=0, atol=1e-6
+    )  # the compiler may fuse other products into sums
     assert viewed.transpose(1, 2).is_contiguous()
 
 

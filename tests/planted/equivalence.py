@@ -37,6 +37,7 @@ _CONVERSIONS = {
     r"\.dtype\.element_ty\)$": "a store converts to the element type of its pointer by itself",
     r"^rt\.f8\(": "a tensor of f8e4m3 converts by itself where the device has the type; elsewhere no kernel compiles",
     r"^tl\.cast\((count|UNIT|size), ": "the other factor has as many bits",
+    r"^(\w+) = tl\.cast\(\1, ": "the operations that take the value widen it by themselves",
 }
 
 
@@ -89,6 +90,8 @@ def _beyond_tests(site: Site) -> str | None:
     """Why no test comes to figures for which a type of 64 bits is needed."""
     if site.function.endswith("_finish") and "m_size" in site.statement:
         return "it takes partial sums of more elements than 32 bits count, in 16 GiB of memory"
+    if re.search("_arg(max|min)$", site.function):
+        return "it takes a row of more elements than 32 bits count"
     if site.function.endswith("_tiles") and "k_size" in site.line_text:
         return "it takes a sum over more positions than 32 bits count"
     return None
@@ -124,6 +127,8 @@ def _of_same_results(site: Site) -> str | None:
         return "the op has no dims of a batch, which is one at 0"
     if site.function.endswith(_KERNELS):
         return _in_rows(site)
+    if site.function.startswith("merge_"):
+        return _in_reductions(site)
     if site.function.endswith(("_tiles", "_stream", "_finish")):
         return _in_products(site)
     if site.function == "reference" and site.operator == "strides swapped":
@@ -141,6 +146,15 @@ def _of_conversions(site: Site) -> str | None:
     if not site.operator.endswith("dropped"):
         return None
     return next((why for pattern, why in _CONVERSIONS.items() if re.search(pattern, site.before)), None)
+
+
+def _in_reductions(site: Site) -> str | None:
+    """The same for a device function that joins lanes."""
+    if site.operator == "results swapped" and "tl.split(" in site.statement:
+        return "the halves are multiplied, in whatever order"
+    if site.condition == "INTERPRETED" and "lanes == lanes" in site.statement:
+        return "where a lane is NaN, so is the result, whatever stands in for it"
+    return _of_conversions(site)
 
 
 def _in_products(site: Site) -> str | None:

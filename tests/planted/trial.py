@@ -27,7 +27,7 @@ DEVICE_FUNCTIONS = {
     "_row_tiles": ("softmax", "layer_norm", "mean_pool", "with_positions"),
     "_row_reductions": (
         *("softmax", "layer_norm", "cross_entropy"),
-        *("with_positions", "with_products", "with_variances", "with_conditions"),
+        *("with_positions", "with_products", "with_variances", "with_conditions", "with_differences"),
     ),
     "_product_tiles": ("linear_bias", "swiglu", "of_batches", "scores_causal", "of_f8"),
 }

@@ -112,6 +112,7 @@ class Case:
     contractions: tuple[str, ...] = ()
     products: tuple[str, ...] = ()
     chain: tuple[str, ...] = ()
+    counted: tuple[str, ...] = ()
     narrows: bool = False
 
     @property

@@ -15,7 +15,17 @@ from hypothesis import assume
 from hypothesis import strategies as st
 
 from .. import _runtime as rt
-from ._blocks import SMALL, beyond, configs_to_run, drawn, edges, everyday, forced, has_elementwise
+from ._blocks import (
+    SMALL,
+    beyond,
+    configs_to_run,
+    drawn,
+    edges,
+    everyday,
+    forced,
+    has_elementwise,
+    in_turn,
+)
 from ._cases import Call, Case, Number, ScalarSpec, plain_numbers
 from ._draw import draw_number
 from ._memory import (
@@ -34,6 +44,9 @@ from ._random import rand
 
 _SMALL_SIZES, _LONG = (2, 3, 2, 3, 2, 2), 33
 """Sizes of the dims of a space; along the long one a tile has its columns."""
+
+_LEFT_OUT_TURN = (math.sqrt(5) - 1) / 2
+"""Of what is left out from one call to the next."""
 
 MOST_DIMS = 6
 """Of the spaces that kernels walk; tensors of more are copied."""
@@ -100,7 +113,7 @@ class Maker:
             numbers={**plain_numbers(case, number), **consts},
             leading=leading if case.has_leading else (),
             layouts=layouts,
-            left_out=self._left_out[number % len(self._left_out)],
+            left_out=in_turn(self._left_out, number, _LEFT_OUT_TURN),
             as_tensors=frozenset(self._as_tensors(number)),
             seed=number,
             config=config,
