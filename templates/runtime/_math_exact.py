@@ -257,13 +257,14 @@ def _any(condition):
 
 @triton.jit
 def _rounded_leading(x, dropped: tl.constexpr):
-    """`x` rounded to a significand with its last `dropped` bits zero."""
+    """`x` rounded to a significand with its last `dropped` bits zero; NaN stays, of which a carry could make a zero."""
     if x.dtype == tl.float64:
         bits = (x.to(tl.int64, bitcast=True) + (1 << (dropped - 1))) & -(1 << dropped)
-        return bits.to(tl.float64, bitcast=True)
+        rounded = bits.to(tl.float64, bitcast=True)
     else:
         bits = (x.to(tl.int32, bitcast=True) + (1 << (dropped - 1))) & -(1 << dropped)
-        return bits.to(tl.float32, bitcast=True)
+        rounded = bits.to(tl.float32, bitcast=True)
+    return tl.where(x != x, x, rounded)
 
 
 @triton.jit
@@ -282,8 +283,7 @@ def _subtract_multiple(r, b):
         quotient_dropped: tl.constexpr = 13
         half_dropped: tl.constexpr = 12
     scale: tl.constexpr = 2.0**-30
-    # Where the quotient would overflow, a larger multiple of b goes first; where a product or the divisor would, all
-    # are scaled.
+    # Where the quotient would overflow, a larger multiple of b goes first; where a product would, all are scaled.
     for _ in tl.static_range(2):
         b = tl.where(tl.abs(r) * far >= b, b / far, b)
     large = tl.abs(r) * far > 1.0

@@ -240,7 +240,7 @@ def step_squares(mean, squares, term, mask, seen):
     A lane has seen `seen` terms, this one included.
     """
     away = term - mean
-    moved = mean + away / tl.cast(seen, mean.dtype)
+    moved = mean + away * (1.0 / tl.cast(seen, mean.dtype))
     return tl.where(mask, moved, mean), tl.where(mask, squares + away * (term - moved), squares)
 
 
