@@ -5,9 +5,12 @@ from __future__ import annotations
 import os
 import re
 import shlex
+import signal
 import sys
+import threading
 import traceback
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
@@ -40,6 +43,12 @@ class Session:
 
     report: Report
     progress: Progress = field(default_factory=Progress)
+    interrupts: int = 0
+
+    def interrupt(self, *_: object) -> None:
+        """The handler of SIGINT."""
+        self.interrupts += 1
+        raise KeyboardInterrupt
 
     @cached_property
     def project(self) -> Project:
@@ -63,6 +72,10 @@ class Session:
         finally:
             self.progress.clear()
         self.progress.current = None
+        if (
+            self.interrupts
+        ):  # one that came where Python drops exceptions: in a callback, or as a process forks
+            raise KeyboardInterrupt
         self.report.add(build.warnings)
         return build
 
@@ -90,7 +103,8 @@ def run(commands: click.Group, arguments: Sequence[str]) -> int:
     """Runs the command line and returns its exit code."""
     session = Session(Report(json=_asks_for_json(arguments)))
     try:
-        code = _run(commands, session, arguments)
+        with _interrupts_go_to(session):
+            code = _run(commands, session, arguments)
         session.report.finish()
         sys.stdout.flush()
     except BrokenPipeError:
@@ -98,6 +112,20 @@ def run(commands: click.Group, arguments: Sequence[str]) -> int:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return BROKEN_PIPE
     return code
+
+
+@contextmanager
+def _interrupts_go_to(session: Session) -> Iterator[None]:
+    """Has the session count interrupts, where they would raise `KeyboardInterrupt` and nothing else."""
+    is_main = threading.current_thread() is threading.main_thread()
+    if not is_main or signal.getsignal(signal.SIGINT) is not signal.default_int_handler:
+        yield
+        return
+    signal.signal(signal.SIGINT, session.interrupt)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 def _asks_for_json(arguments: Sequence[str]) -> bool:

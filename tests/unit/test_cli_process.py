@@ -256,6 +256,29 @@ def test_interrupt_of_processes(many: Path, seconds: float) -> None:
     assert not (many / "generated").exists()
 
 
+def test_an_interrupt_that_is_dropped_ends_the_build_before_it_writes(project: Path) -> None:
+    """As Python drops what is raised in a callback of its own."""
+    code = """
+import contextlib, os, signal, sys
+import opgen.pipeline
+from opgen.cli import main
+
+module_context = opgen.pipeline.module_context
+
+def changed(*arguments):
+    with contextlib.suppress(KeyboardInterrupt):
+        signal.raise_signal(signal.SIGINT)
+    return module_context(*arguments)
+
+opgen.pipeline.module_context = changed
+signal.signal(signal.SIGINT, signal.default_int_handler)
+sys.exit(main(["build", "--jobs", "1"]))
+"""
+    done = python(project, "-c", code)
+    assert (done.returncode, done.stderr.splitlines()[-1]) == (130, "interrupted")
+    assert not (project / "generated").exists()
+
+
 def test_sixteen_builds_of_the_same_spec_at_once(project: Path) -> None:
     code = (
         "import sys; from opgen.cli import main; code = main(['build', 'specs/swish.op']); "
