@@ -12,7 +12,7 @@ import re
 from pathlib import Path
 
 from opgen.dtypes import DTYPES
-from tests.planted import ranks
+from tests.planted import narrowing, ranks, rows
 from tests.planted.operators import Site, swapped_place
 
 Functions = dict[str, ast.FunctionDef]
@@ -22,14 +22,13 @@ NEARLY = 8
 
 _COMMUTATIVE = (ast.Add, ast.Mult, ast.BitAnd, ast.BitOr, ast.BitXor)
 _RUNTIME = Path(__file__).parents[2] / "templates" / "runtime"
-_KERNELS = ("_resident", "_looped", "_split")
 _DEVICE_FUNCTIONS = ("_tiles", "_row_tiles", "_row_reductions", "_product_tiles")
 
 #: Dropped conversions that may change no value, by a pattern of what was written. The results of many calls, the same
 #: bit for bit, show whether they do not.
 _CONVERSIONS = {
     r"\.(float32|float64)\)$": "the operations that take the value widen it by themselves",
-    r"^rt\.eager\.scalar\(": "PyTorch takes a number beside a tensor in the tensor's type",
+    r"^(\w+ = )?rt\.eager\.scalar\(": "PyTorch takes a number beside a tensor in the tensor's type",
     r"^tl\.load\(high\)": "a 0-d tensor for a scalar of 64 bits has as many, or the operations widen it",
     r"^(tl\.full\(\[\]|scalar)": "an operand gives its type to a plain number beside it",
     r"^index_\w+\.to\(tl\.int64\)$": "where 32 bits are too few for a position, the tile has 64 already",
@@ -53,22 +52,7 @@ def by_rule(site: Site) -> str | None:
         return _never_aliased(site)
     if ranks.is_beyond(site):
         return "the op has too few dims there for kernels to read it"
-    if site.operator == "mask exchanged" and site.function.endswith(_KERNELS):
-        return _same_rows(site)
-    return None
-
-
-def _same_rows(site: Site) -> str | None:
-    """Why a kernel of rows may take another mask; what it stores has the mask of rows and columns."""
-    if (
-        site.after == "col_mask"
-        and site.before == "mask"
-        and re.search(r"\b(row|step)_\w+\(", site.statement)
-    ):
-        return "a row that is not there may have any values: they are not stored"
-    if site.after == "mask" and "tile_mask(" in site.statement:
-        return "what the narrower mask leaves out is not there, or read again"
-    return None
+    return rows.same_stores(site) or rows.same_extremes(site)
 
 
 def unseen(site: Site) -> str | None:
@@ -81,6 +65,8 @@ def unseen(site: Site) -> str | None:
         return (
             "a compiled loop refuses lanes whose number changes; in the interpreter they hold the same sums"
         )
+    if site.operator == "repeated in the loop" and rows.is_joined_early(_behind(site)):
+        return "a compiled loop refuses lanes whose number changes; in the interpreter they come to the same"
     if site.is_of_width:
         return _beyond_tests(site)
     return None
@@ -125,7 +111,7 @@ def _of_same_results(site: Site) -> str | None:
         return "the op has one dim there, whose position is its coordinate"
     if ranks.has_no_batch(site):
         return "the op has no dims of a batch, which is one at 0"
-    if site.function.endswith(_KERNELS):
+    if site.function.endswith(rows.KERNELS):
         return _in_rows(site)
     if site.function.startswith("merge_"):
         return _in_reductions(site)
@@ -135,6 +121,8 @@ def _of_same_results(site: Site) -> str | None:
         return "tensors bind the sizes of dims by name, and no size that is used depends on their order"
     if site.function == "reference" and site.role == "contiguous":
         return "it decides the strides of what the eager reference returns, and no value"
+    if narrowing.is_widened_again(site):
+        return "the narrower type has the number, and the operand that it meets widens it"
     if site.function == "mask_of" and ("LAYOUT & 7" in site.before or site.before == "7"):
         return "an unknown class has the mask of the whole tile, which is right for any tensor, only larger"
     if site.role == "other" or (site.before.startswith("mask & inside(") and site.after == "mask"):

@@ -1,0 +1,86 @@
+"""Numbers of a module whose type may be narrower, since what they meet has the type that they had."""
+
+from __future__ import annotations
+
+import ast
+import struct
+
+from tests.planted.operators import Site
+
+_NUMBER_AT = {"full": {"tl": 1, "rt.eager": 0}, "scalar": {"rt.eager": 0}}
+"""Which argument is the number, by the function that makes one of a type, and where it is from."""
+
+_CHOICES = ("where", "div", "maximum", "minimum")
+"""Functions whose operands have one type; the first of a choice is the condition."""
+
+
+def is_widened_again(site: Site) -> bool:
+    """Whether a number that f16 has, too, meets another operand of its type wherever it is used."""
+    if site.operator != "type narrowed" or not site.before.endswith("float32"):
+        return False
+    owner = ast.parse(site.owner)
+    call = next((node for node in ast.walk(owner) if _has_type_at(node, site)), None)
+    if not isinstance(call, ast.Call) or not _is_exact(_number(call)):
+        return False
+    parents = {child: parent for parent in ast.walk(owner) for child in ast.iter_child_nodes(parent)}
+    return _meets_another(call, owner, parents)
+
+
+def _has_type_at(node: ast.AST, site: Site) -> bool:
+    return isinstance(node, ast.Call) and any(
+        (one.lineno - 1, one.col_offset) == (site.line, site.column) for one in node.args
+    )
+
+
+def _number(call: ast.Call) -> float | None:
+    """The number that a call gives a type, as a 0-d tensor or for each element; not of lanes that gather."""
+    function = call.func
+    if not isinstance(function, ast.Attribute):
+        return None
+    place = _NUMBER_AT.get(function.attr, {}).get(ast.unparse(function.value))
+    if place is None or (place == 1 and ast.unparse(call.args[0]) != "[]"):
+        return None
+    text = ast.unparse(call.args[place])
+    if text.removeprefix("-") == "float('inf')":
+        return float("inf")
+    try:
+        return float(ast.literal_eval(text))
+    except ValueError:
+        return None
+
+
+def _is_exact(number: float | None) -> bool:
+    """Whether f16 has a number."""
+    if number is None:
+        return False
+    try:
+        return bool(struct.unpack("e", struct.pack("e", number))[0] == number)
+    except OverflowError:
+        return False
+
+
+def _meets_another(node: ast.expr, owner: ast.AST, parents: dict[ast.AST, ast.AST]) -> bool:
+    """Whether an operand beside an expression, or beside each use of its name, is no plain number."""
+    match parents[node]:
+        case ast.BinOp(left=left, right=right):
+            others = [left, right]
+        case ast.Call(func=function, args=arguments) if ast.unparse(function).endswith(_CHOICES):
+            others = arguments[1:] if ast.unparse(function).endswith("where") else arguments
+        case ast.Assign(targets=[ast.Name(id=name)]):
+            uses = [
+                one
+                for one in ast.walk(owner)
+                if isinstance(one, ast.Name) and one.id == name and isinstance(one.ctx, ast.Load)
+            ]
+            own = [one for one in uses if not _is_of_given(parents[one])]
+            return bool(own) and all(_meets_another(one, owner, parents) for one in own)
+        case _:
+            return False
+    return any(one is not node and not isinstance(one, ast.Constant) for one in others)
+
+
+def _is_of_given(parent: ast.AST) -> bool:
+    """Whether a name is used of what was given, if that is no number: bound, compared with None, converted."""
+    if isinstance(parent, ast.Attribute):
+        return parent.attr == "to"
+    return isinstance(parent, ast.Compare | ast.Tuple)

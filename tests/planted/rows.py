@@ -1,0 +1,107 @@
+"""Faults in kernels of rows and of elements that change nothing that is stored, by the masks and reductions there."""
+
+from __future__ import annotations
+
+import ast
+import re
+
+from tests.planted.operators import Site
+
+KERNELS = ("_resident", "_looped", "_split")
+
+_IDEMPOTENT = {"max", "min", "any", "all"}
+"""Reductions of which an element may be taken several times."""
+
+_LAST = "tl.minimum(first + blocks * COLUMNS, count)"
+
+
+def same_stores(site: Site) -> str | None:
+    """Why a kernel may read with another mask."""
+    if site.operator != "mask exchanged" or "tl.store(" in site.statement:
+        return None
+    if site.function.endswith("_strided"):
+        if site.after == "mask" and _is_only_in("mask_of", site) and _stored(site) == {"mask"}:
+            return "what the narrower mask leaves out is not stored"
+        return None
+    if not site.function.endswith(KERNELS):
+        return None
+    pair = (site.before, site.after)
+    if pair == ("mask", "col_mask") and re.search(r"\b(row|step)_\w+\(", site.statement):
+        return "a row that is not there may have any values: they are not stored"
+    if site.after == "mask" and "tile_mask(" in site.statement:
+        return "what the narrower mask leaves out is not there, or read again"
+    if pair == ("col_mask", "mask") and _reads_columns(site) and _stores_rows(site):
+        return "a row that is not there may have any values: they are not stored"
+    return None
+
+
+def _is_only_in(function: str, site: Site) -> bool:
+    """Whether the text of a fault is read in the calls of one function alone, in its statement."""
+    inside = re.compile(rf"\b{function}\([^()]*\)")
+    return bool(inside.search(site.statement)) and not re.search(
+        rf"\b{site.before}\b", inside.sub("", site.statement)
+    )
+
+
+def _reads_columns(site: Site) -> bool:
+    """Whether a tensor is read that does not move along the rows, with the mask of the columns."""
+    return bool(re.search(r"= tl\.load\(\s*\w+_ptr \+ \w+,\s*mask=col_mask\b", site.statement))
+
+
+def _stored(site: Site) -> set[str]:
+    """The masks of all that a kernel stores."""
+    stores = [
+        node
+        for node in ast.walk(ast.parse(site.owner))
+        if isinstance(node, ast.Call) and ast.unparse(node.func) == "tl.store"
+    ]
+    return {
+        next((ast.unparse(one.value) for one in store.keywords if one.arg == "mask"), "") for store in stores
+    }
+
+
+def _stores_rows(site: Site) -> bool:
+    """Whether all that a kernel stores lies in rows that are there."""
+    return all(re.match(r"(row_)?mask\b", mask) for mask in _stored(site))
+
+
+def same_extremes(site: Site) -> str | None:
+    """Why a reduction may take other elements, or some of them twice."""
+    if site.operator == "neutral element changed" and site.before == "float('-inf')" and _is_of_sizes(site):
+        return "absolute values are never below 0, and rows without any are refused"
+    if site.operator == "bound dropped" and (site.before, site.after) == (_LAST, "count"):
+        kinds = set(re.findall(r"\bmerge_(\w+)\(", site.owner))
+        if kinds and kinds <= _IDEMPOTENT and "written=True" not in site.module:
+            return (
+                "pieces overlap: an element counts once, however often it is taken, and is stored as the same"
+            )
+    return None
+
+
+def _is_of_sizes(site: Site) -> bool:
+    """Whether a largest value begins there, of absolute values of at least one element."""
+    begun = re.match(r"\s*(\w+) = (tl\.full|pieces_of)\(", site.statement)
+    if begun is None:
+        return False
+    name = begun[1]
+    merged = set(re.findall(r"(\w+) = merge_max\(", site.owner))
+    terms = [
+        node
+        for node in ast.parse(site.module).body
+        if isinstance(node, ast.FunctionDef) and node.name.endswith(f"_{name}_terms")
+    ]
+    refused = re.search(r"nonempty=\(rt\.Nonempty\(.max.", site.module)
+    return merged == {name} and bool(refused) and len(terms) == 1 and _gives_size(terms[0])
+
+
+def _gives_size(function: ast.FunctionDef) -> bool:
+    """Whether a device function returns an absolute value."""
+    last = function.body[-1]
+    value = last.value if isinstance(last, ast.Return) else None
+    return isinstance(value, ast.Call) and ast.unparse(value.func) == "tl.abs"
+
+
+def is_joined_early(behind: str) -> bool:
+    """Whether a statement behind a loop joins lanes that come to the same if they are joined in each step, too."""
+    joined = re.search(r"\bmerge_(\w+)\(", behind)
+    return joined is not None and joined[1] in _IDEMPOTENT

@@ -1,0 +1,154 @@
+"""The rules by which planted faults of kernels of rows, and of numbers, cannot change what is stored."""
+
+import pytest
+
+from tests.planted.equivalence import by_results, by_rule, unseen
+from tests.planted.operators import Site, sites
+
+ABSENT = "a row that is not there may have any values: they are not stored"
+UNSTORED = "what the narrower mask leaves out is not stored"
+SIZES = "absolute values are never below 0, and rows without any are refused"
+OVERLAP = "pieces overlap: an element counts once, however often it is taken, and is stored as the same"
+EARLY = "a compiled loop refuses lanes whose number changes; in the interpreter they come to the same"
+WIDENED = (
+    "all results are the same: the narrower type has the number, and the operand that it meets widens it"
+)
+
+SPLIT = """
+@triton.jit
+def _f_max0_terms(x):
+    return tl.abs(x)
+
+@triton.jit
+def _f_split(x_ptr, w_ptr, y_ptr, max0_ptr, count, rows, splits, blocks):
+    row_mask, col_mask = rows < n_rows, cols < count
+    last = tl.minimum(first + blocks * COLUMNS, count)
+    max0 = tl.full((ROWS, COLUMNS), float("-inf"), tl.float32)
+    for start in tl.range(first, last, COLUMNS):
+        mask = row_mask & col_mask
+        x = tl.load(x_ptr + x_at, mask=mask)
+        max0 = step_max(max0, _f_max0_terms(x), mask)
+    max0 = merge_max(max0)
+    w = tl.load(
+        w_ptr + w_at, mask=col_mask, eviction_policy="evict_last"
+    )
+    tl.store(y_ptr + y_at, x * w / max0, mask=mask)
+
+_OPERATOR = rt.Operator(nonempty=(rt.Nonempty("max", ("K",), "y"),))
+"""
+
+STRIDED = """
+@triton.jit
+def _f_strided(x_ptr, y_ptr):
+    rows, cols, row_mask, col_mask = tile(n_rows, n_cols)
+    mask = row_mask & col_mask
+    x = tl.load(x_ptr + x_at, mask=mask_of(row_mask, col_mask, x_layout)).to(tl.float32)
+    tl.store(y_ptr + y_at, x, mask=mask)
+"""
+
+
+def found(source: str, operator: str, before: str = "", after: str = "") -> list[Site]:
+    return [
+        site
+        for site in sites(source)
+        if site.operator == operator and before in ("", site.before) and after in ("", site.after)
+    ]
+
+
+def rules(source: str, operator: str, before: str = "", after: str = "") -> set[str | None]:
+    return {by_rule(site) for site in found(source, operator, before, after)}
+
+
+def exchanged(source: str, before: str, after: str) -> set[str | None]:
+    """What the rules say of the masks that are read with."""
+    read = [site for site in found(source, "mask exchanged", before, after) if "tl.load(" in site.statement]
+    return {by_rule(site) for site in read}
+
+
+def test_columns_may_be_read_for_the_rows_that_are_there() -> None:
+    assert exchanged(SPLIT, "col_mask", "mask") == {ABSENT}
+    assert exchanged(SPLIT, "col_mask", "row_mask") == {None}
+    stored = SPLIT.replace("max0, mask=mask)", "max0, mask=col_mask)")
+    assert exchanged(stored, "col_mask", "mask") == {None}
+
+
+@pytest.mark.parametrize("before", ["row_mask", "col_mask"])
+def test_elements_that_are_not_stored_need_not_be_read(before: str) -> None:
+    assert exchanged(STRIDED, before, "mask") == {UNSTORED}
+    wider = STRIDED.replace("x, mask=mask)", "x, mask=row_mask)")
+    assert exchanged(wider, before, "mask") == {None}
+    other = STRIDED.replace("mask_of(row_mask, col_mask, x_layout)", "any_of(row_mask, col_mask)")
+    assert exchanged(other, before, "mask") == {None}
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ("", ""),
+        ("return tl.abs(x)", "return x"),
+        ("return tl.abs(x)", "return tl.abs(x) - 1.0"),
+        ('nonempty=(rt.Nonempty("max", ("K",), "y"),)', ""),
+        ("merge_max", "merge_sum"),
+    ],
+)
+def test_the_largest_absolute_value_may_begin_at_zero(old: str, new: str) -> None:
+    expected = None if old else SIZES
+    assert rules(SPLIT.replace(old, new), "neutral element changed") == {expected}
+
+
+def test_pieces_may_overlap_where_elements_count_once() -> None:
+    assert rules(SPLIT, "bound dropped", "", "count") == {OVERLAP}
+    assert rules(SPLIT, "bound dropped", "", "first + blocks * COLUMNS") == {None}
+    assert rules(SPLIT.replace("merge_max", "merge_sum"), "bound dropped", "", "count") == {None}
+    updated = SPLIT.replace("_OPERATOR = rt.Operator(", "_OPERATOR = rt.Operator(rt.Tensor(written=True), ")
+    assert rules(updated, "bound dropped", "", "count") == {None}
+
+
+@pytest.mark.parametrize(
+    ("kind", "expected"), [("max", EARLY), ("all", EARLY), ("sum", None), ("argmax", None), ("prod", None)]
+)
+def test_lanes_may_be_joined_in_each_step_where_elements_count_once(kind: str, expected: str | None) -> None:
+    source = SPLIT.replace("merge_max", f"merge_{kind}")
+    (site,) = found(source, "repeated in the loop")
+    assert unseen(site) == expected
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("tl.where(m, tl.full([], 1.0, tl.float32), tl.full([], 0.0, tl.float32))", WIDENED),
+        ("torch.where(m, rt.eager.scalar(-float('inf'), torch.float32, device), x)", WIDENED),
+        ("div(x, tl.full([], 448.0, tl.float32))", WIDENED),
+        ("div(x, tl.full([], 0.1, tl.float32))", None),
+        ("div(x, tl.full([], 1e6, tl.float32))", None),
+        ("tl.where(m, tl.full([], 1.0, tl.float32), 0.0)", None),
+        ("tl.sum(tl.full([], 1.0, tl.float32))", None),
+        ("x + tl.full((ROWS, COLUMNS), 0.0, tl.float32)", None),
+    ],
+)
+def test_numbers_may_have_a_narrower_type_beside_a_wider_operand(text: str, expected: str | None) -> None:
+    narrowed = found(f"def terms(x, m):\n    return {text}\n", "type narrowed")
+    assert {by_results(site) for site in narrowed} == {expected}
+
+
+def test_names_of_numbers_must_meet_a_wider_operand_wherever_they_are_used() -> None:
+    source = (
+        "def reference(x, w):\n"
+        "    if w is None:\n"
+        "        w = rt.eager.full(1.0, torch.float32, ('C',), bound)\n"
+        "    return x * w"
+    )
+    (site,) = found(source, "type narrowed")
+    assert by_results(site) == WIDENED
+    for other in ("w.sum()", "total(w)", "1.0 * w"):
+        (site,) = found(f"{source} + ({other})", "type narrowed")
+        assert by_results(site) is None
+
+
+def test_updates_of_scalars_may_be_dropped_where_results_say_so() -> None:
+    source = (
+        "def reference(x, eps):\n    eps = rt.eager.scalar(eps, torch.float32, device)\n    return x + eps\n"
+    )
+    (site,) = found(source, "update dropped")
+    why = "all results are the same: PyTorch takes a number beside a tensor in the tensor's type"
+    assert by_results(site) == why
