@@ -17,6 +17,14 @@ def _copy(x, y, n, BLOCK: tl.constexpr):  # type: ignore[no-untyped-def]
     tl.store(y + i, tl.load(x + i, mask=i < n), mask=i < n)
 
 
+def _copy_all(x, y, n, FILL: tl.constexpr, BLOCK: tl.constexpr):  # type: ignore[no-untyped-def]
+    i = tl.arange(0, BLOCK)
+    if FILL:
+        tl.store(y + i, tl.load(x + i, mask=i < n, other=0))
+    else:
+        tl.store(y + i, tl.load(x + i, mask=i < n))
+
+
 @pytest.fixture
 def watches(tmp_path: Path) -> tuple[Any, Any]:
     """The watches of two packages; a process has one interpreter, which both of them patch."""
@@ -42,3 +50,38 @@ def test_each_package_runs_the_last_programs_of_a_grid(watches: tuple[Any, Any])
         with watch.last_programs(1):
             kernel[(4,)](torch.ones(16), result, 16, BLOCK=4)
         assert result.tolist() == [0.0] * 12 + [1.0] * 4
+
+
+_TYPES = [
+    *(torch.float64, torch.float32, torch.float16, torch.bfloat16, torch.float8_e4m3fn, torch.float8_e5m2),
+    *(torch.int64, torch.int32, torch.int16, torch.int8, torch.uint8, torch.bool),
+]
+
+
+@pytest.mark.parametrize("dtype", _TYPES, ids=str)
+def test_lanes_that_a_load_leaves_out_are_undefined(watches: tuple[Any, Any], dtype: torch.dtype) -> None:
+    kernel: Any = interpreter.InterpretedFunction(_copy_all)
+    memory = torch.zeros(8, dtype=dtype)
+    with watches[0].watched() as seen:
+        kernel[(1,)](torch.ones(8).to(dtype), memory, 5, FILL=False, BLOCK=8)
+    assert seen.faults == []
+    assert memory[:5].float().tolist() == [1.0] * 5
+    left_out = memory[5:].double()
+    if dtype.is_floating_point:
+        assert left_out.isnan().all()
+    else:
+        assert (memory[5:] == (True if dtype == torch.bool else torch.iinfo(dtype).max)).all()
+
+
+@pytest.mark.parametrize(("count", "block"), [(5, 8), (0, 8), (0, 1)])
+def test_lanes_that_a_load_fills_hold_what_it_says(watches: tuple[Any, Any], count: int, block: int) -> None:
+    kernel: Any = interpreter.InterpretedFunction(_copy_all)
+    memory = torch.ones(8)
+    with watches[0].watched():
+        kernel[(1,)](torch.ones(8), memory, count, FILL=True, BLOCK=block)
+    assert memory[:block].tolist() == [1.0] * count + [0.0] * (block - count)
+
+
+def test_other_internals_are_refused(watches: tuple[Any, Any]) -> None:
+    with pytest.raises(RuntimeError, match="what kernels read cannot be watched"):
+        watches[0]._require_known_load(lambda self, ptrs, mask, other, flags: None)

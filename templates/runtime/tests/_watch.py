@@ -1,13 +1,14 @@
 """Watches the memory that kernels touch in Triton's interpreter.
 
 An access outside the tensors that a kernel was launched with is left out and reported: on a GPU it
-would be an illegal access, or go unnoticed. `last_programs` runs a part of a grid that is too long
-to run as a whole.
+would be an illegal access, or go unnoticed. Lanes that a load leaves out are undefined there, and
+hold `poison` here. `last_programs` runs a part of a grid that is too long to run as a whole.
 """
 
 from __future__ import annotations
 
 import contextlib
+import inspect
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -15,6 +16,12 @@ from typing import Any
 import numpy as np
 from torch import Tensor
 from triton.runtime import interpreter
+
+_LOAD = ["self", "ptrs", "mask", "other", "cache_modifier", "eviction_policy", "is_volatile"]
+"""The parameters of the interpreter's masked load, which fills in zeros where `other` is None.
+
+Triton's frontend passes it None also for a single 0, whose truth it asks for.
+"""
 
 
 @dataclass
@@ -76,20 +83,45 @@ def _range(tensor: Tensor) -> tuple[int, int]:
     return tensor.data_ptr(), tensor.data_ptr() + (last + 1) * tensor.element_size()
 
 
+def poison(dtype: np.dtype[Any]) -> Any:
+    """What stands in lanes that a load leaves out: NaN, a large odd number, or True.
+
+    The types that NumPy lacks are stored as unsigned numbers, of which the largest is a NaN.
+    """
+    if dtype.kind == "f":
+        return dtype.type(np.nan)
+    return dtype.type(True if dtype.kind == "b" else np.iinfo(dtype).max)
+
+
+def _require_known_load(load: Any) -> None:
+    found = list(inspect.signature(load).parameters)
+    if found != _LOAD:
+        raise RuntimeError(
+            f"triton.runtime.interpreter has no create_masked_load({', '.join(_LOAD)}) but {found}: "
+            "what kernels read cannot be watched"
+        )
+
+
 def _installed() -> _State:
     """The state of this process's interpreter, which the first call patches."""
     builder, executor = interpreter.InterpreterBuilder, interpreter.GridExecutor
     present: _State | None = getattr(builder, "_watched_state", None)
     if present is not None:
         return present
+    _require_known_load(builder.create_masked_load)
     state = _State()
     load, store = builder.create_masked_load, builder.create_masked_store
     device_call = interpreter.InterpretedFunction.__call__
     patched: set[str | None] = set()
     program_id, init_arguments = builder.create_get_program_id, executor._init_args_hst
 
-    def watched_load(self: Any, ptrs: Any, mask: Any, *rest: Any, **named: Any) -> Any:
-        return load(self, ptrs, _checked(state, ptrs, mask, "reads"), *rest, **named)
+    def watched_load(self: Any, ptrs: Any, mask: Any, other: Any, *rest: Any, **named: Any) -> Any:
+        allowed = _checked(state, ptrs, mask, "reads")
+        loaded = load(self, ptrs, allowed, other, *rest, **named)
+        if state.watches and other is None and loaded.data.size > 1:  # else it may have been 0
+            lanes = getattr(allowed, "data", allowed)
+            loaded.data = np.where(lanes, loaded.data, poison(loaded.data.dtype))
+        return loaded
 
     def watched_store(self: Any, ptrs: Any, value: Any, mask: Any, *rest: Any, **named: Any) -> Any:
         return store(self, ptrs, value, _checked(state, ptrs, mask, "writes"), *rest, **named)
