@@ -50,6 +50,9 @@ _ROWS = {
 _PERSISTENT = (RowTile("resident", 1, 16, 1, programs=1), RowTile("looped", 1, 16, 1, programs=1))
 """Programs that take one tile after another, where there are more tiles than a GPU has multiprocessors."""
 
+_LONG_PIECES, _LONG_ROW = RowTile("split", 4, 1024, 4, splits=2), 10_300
+"""Pieces of more elements than f16 counts one by one, of which a mask keeps about the half."""
+
 _SIDES = {"small": (16, 16, 32), "middle": (32, 32, 32), "large": (64, 64, 32)}
 """Tiles of products: the least that matrix units take for all types, and larger ones."""
 
@@ -102,6 +105,20 @@ def undivided(case: Any, types: Types) -> Iterator[tuple[Any, ...]]:
             fits = config.tile[0] > 1 and config.split == 1 and config.strategy == "pointers"
         if fits:
             yield (config,)
+
+
+def widest(case: Any) -> dict[str, torch.dtype]:
+    """The choice of the type variables with the widest types."""
+    choices: list[dict[str, torch.dtype]] = case.choices()
+    return max(choices, key=lambda types: sum(dtype.itemsize for dtype in types.values()))
+
+
+def in_forms(case: Any, types: Types) -> Iterator[tuple[Any, ...]]:
+    """Blocks of a middle size for every kernel of an op, with each form of those of rows."""
+    others = forced(case, "middle", types)
+    for place, kernel in enumerate(case.entry.variant(types).kernels):
+        for config in _ROWS["middle"] if isinstance(kernel, RowKernel) else ():
+            yield (*others[:place], config, *others[place + 1 :])
 
 
 def rows_and_columns(kernel: Any) -> Iterator[str]:
@@ -229,6 +246,16 @@ def beyond(case: Any, kernel: Any, config: Any) -> Iterator[tuple[Sizes, tuple[i
         deep = k * config.split + 1
         batch = 1 if rt.INTERPRETED else 2
         yield _sized(((walk.batch, batch), (walk.m, m + 1), (walk.n, n + 1), (walk.k, deep)))
+
+
+def in_long_pieces(
+    case: Any, types: Types
+) -> Iterator[tuple[Sizes, tuple[int, ...], tuple[Any, ...]]]:
+    """Rows in pieces so long that f16 could not count them, for the one kernel of an op."""
+    kernels = case.entry.variant(types).kernels
+    if len(kernels) == 1 and isinstance(kernels[0], RowKernel):
+        walk = kernels[0].walk
+        yield *_sized(((walk.kept, 4), (walk.reduced, _LONG_ROW))), (_LONG_PIECES,)
 
 
 def _at_edges(kernel: Any, config: Any) -> Iterator[tuple[Sizes, tuple[int, ...]]]:

@@ -258,6 +258,7 @@ class Call:
     integers: Range | None = None  # of integer tensors that have no range
     seed: int = 0
     special: float = 0.1
+    scale: float = 1.0  # of tensors of several rows without a range; 0 also makes masks and integers 0
     config: Any = None
 
     def layout(self, name: str) -> Layout:
@@ -287,6 +288,7 @@ class Call:
         for name in ("offsets", "fewer", "ones", "left_out", "as_tensors"):
             value = getattr(self, name)
             parts += [f"{name} {value}"] if value else []
+        parts += [f"scale {self.scale}"] if self.scale != 1.0 else []
         return ", ".join(parts)
 
 
@@ -333,6 +335,8 @@ def make_arguments(case: Case, call: Call, device: torch.device) -> Arguments:
         else:
             special = 0.0 if case.summed else call.special
             values = draw_tensor(shape, dtype, generator, limits, special)
+        if spec.range is None and (0 < len(axes) < len(shape) or not dtype.is_floating_point):
+            values = _scaled(values, call.scale)
         guarded = guarded_update if spec.updated else guarded_input
         layout, offset = call.layout(spec.name), call.offsets.get(spec.name, 0)
         tensors[spec.name] = guarded(values.to(device), layout, offset)
@@ -345,6 +349,14 @@ def make_arguments(case: Case, call: Call, device: torch.device) -> Arguments:
             torch.tensor(number, dtype=dtype, device=device) if as_tensor else number
         )
     return Arguments(tensors, call.numbers, given)
+
+
+def _scaled(values: Tensor, scale: float) -> Tensor:
+    if scale == 0.0:
+        return torch.zeros_like(values)
+    if scale == 1.0 or not values.is_floating_point():
+        return values
+    return (values.to(torch.float64) * scale).to(values.dtype)
 
 
 def plain_numbers(case: Case, seed: int) -> dict[str, Number]:

@@ -24,7 +24,10 @@ from ._blocks import (
     everyday,
     forced,
     has_elementwise,
+    in_forms,
+    in_long_pieces,
     in_turn,
+    widest,
 )
 from ._cases import Call, Case, Number, ScalarSpec, plain_numbers
 from ._draw import draw_number
@@ -44,6 +47,12 @@ from ._random import rand
 
 _SMALL_SIZES, _LONG = (2, 3, 2, 3, 2, 2), 33
 """Sizes of the dims of a space; along the long one a tile has its columns."""
+
+_SCALES = (0.0, 2.0**-50, 2.0**-13, 2.0**24)
+"""Of rows so small that what is added to them or bounds them decides, or so large that 11 bits of a factor do not do."""
+
+_BEYOND = {"f32": 2.0**17, "i64": 2**40}
+"""Numbers of scalars that the next narrower type does not have."""
 
 _LEFT_OUT_TURN = (math.sqrt(5) - 1) / 2
 """Of what is left out from one call to the next."""
@@ -159,6 +168,7 @@ def block_calls(case: Case) -> Iterator[Call]:
             edges(case, types), place, None, len(choices)
         ):
             yield from maker.sized(sizes, leading, {}, types=types, config=config)
+    yield from scaled_calls(case)
     if case.summed and not has_elementwise(case):
         return
     for size in (1, SMALL.block - 1, SMALL.block, SMALL.block + 1, 200):
@@ -184,6 +194,22 @@ def tie_calls(case: Case) -> Iterator[Call]:
             ]
             numbers = {**call.numbers, **dict.fromkeys(floats, first)}
             yield replace(call, numbers=numbers, special=0.0)
+
+
+def scaled_calls(case: Case) -> Iterator[Call]:
+    """Zeros, small and large rows, beside large numbers, in each form of a kernel of rows, in the widest types."""
+    if not case.reductions or case.products:
+        return
+    maker, types = Maker(case), widest(case)
+    for scale in _SCALES:
+        for config in in_forms(case, types):
+            for call in maker.call((3, 33), {}, types=types, config=config, scale=scale):
+                large = {
+                    one.name: _BEYOND[one.type]
+                    for one in case.scalars
+                    if one.type in _BEYOND and not one.const and one.range is None
+                }
+                yield replace(call, numbers={**call.numbers, **large})
 
 
 def layout_calls(case: Case) -> Iterator[Call]:
@@ -251,6 +277,9 @@ def config_calls(case: Case) -> Iterator[Call]:
                 if case.summed:  # whose configs are for some types
                     more["types"] = types
                 yield from _beyond(case, maker, kernel, config, more)
+    types = widest(case)
+    for sizes, leading, config in in_long_pieces(case, types):
+        yield from maker.sized(sizes, leading, {}, types=types, config=config)
 
 
 def _beyond(
