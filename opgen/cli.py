@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from opgen.cli_report import Bar, drift_diagnostic, file_diagnostic
+from opgen.cli_report import Bar, counted, drift_diagnostic, file_diagnostic
 from opgen.cli_session import FINE, USER_ERROR, Session, cores, run
 from opgen.config import decode, load_specs
 from opgen.diagnostics import SpecError, did_you_mean
@@ -123,7 +123,7 @@ def _partly(made: Build) -> Partly:
 def check(session: Session, specs: Names, targets: Names | None, jobs: int) -> int:
     """Compile specs and say what is wrong with them; no file is read or written beside them."""
     made = session.compile(specs, targets, jobs)
-    session.report.say(f"{len(made.specs)} specs are fine")
+    session.report.say(f"{counted(len(made.specs), 'spec is', 'specs are')} fine")
     return FINE
 
 
@@ -132,7 +132,9 @@ def _check_files(session: Session, folder: Path, made: Build, partly: Partly | N
     for drift in drifts:
         session.report.add([drift_diagnostic(drift, session.project.name_of(folder))], detail=drift.diff)
     if not drifts:
-        session.report.say(f"{len(made.files)} files of {len(made.specs)} specs are up to date")
+        session.report.say(
+            f"{len(made.files)} files of {counted(len(made.specs), 'spec', 'specs')} are up to date"
+        )
     return USER_ERROR if drifts else FINE
 
 
@@ -150,7 +152,7 @@ def _write_files(session: Session, folder: Path, made: Build, partly: Partly | N
         session.report.add([file_diagnostic(KEPT_ORPHAN, f"{name}/{change.path}", message, help_text)])
     counts = [(kind, sum(change.kind is kind for change in changes)) for kind in ChangeKind]
     summary = ", ".join(f"{count} {kind.value}" for kind, count in counts if count)
-    session.report.say(f"{len(made.specs)} specs: {summary}")
+    session.report.say(f"{counted(len(made.specs), 'spec', 'specs')}: {summary}")
     return USER_ERROR if kept else FINE
 
 

@@ -36,6 +36,11 @@ _DRIFT_WORDS = {
 }
 
 
+def counted(count: int, one: str, many: str) -> str:
+    """A number with the word for one thing, or for several."""
+    return f"{count} {one if count == 1 else many}"
+
+
 def file_diagnostic(code: str, name: str, message: str, help_text: str | None = None) -> Diagnostic:
     """A diagnostic about a file as a whole."""
     return Diagnostic(code, message, Span(Source(name, ""), 0, 0), help=help_text)

@@ -108,6 +108,9 @@ def _declare_variables(head: _Declaration) -> None:
             del head.variables[variable.name.text]
 
 
+_TYPES = f"the types are {', '.join(DTYPES)}"
+
+
 def _elements(op: ast.Op) -> tuple[str, ...]:
     return tuple(type_.element.text for type_ in _types(op))
 
@@ -118,9 +121,8 @@ def _variable_types(head: _Declaration, variable: ast.TypeVariable) -> tuple[DTy
     for name in variable.types:
         dtype = DTYPES.get(name.text)
         if dtype is None:
-            head.diagnostics.error(
-                "OPG304", f"unknown type `{name.text}`", name.span, help=did_you_mean(name.text, DTYPES)
-            )
+            advice = did_you_mean(name.text, DTYPES) or _TYPES
+            head.diagnostics.error("OPG304", f"unknown type `{name.text}`", name.span, help=advice)
         elif dtype in types:
             head.diagnostics.error("OPG305", f"`{name.text}` is listed twice", name.span)
         elif dtype.is_packed:
@@ -140,7 +142,7 @@ def _element(head: _Declaration, name: ast.Name) -> Element | None:
     if name.text not in [variable.name.text for variable in head.op.variables]:
         known = (*DTYPES, *head.variables)
         declaration = f"declare it: `for {name.text} in {{f16, bf16}}`" if name.text.isupper() else None
-        advice = did_you_mean(name.text, known) or declaration
+        advice = did_you_mean(name.text, known) or declaration or _TYPES
         head.diagnostics.error("OPG304", f"unknown type `{name.text}`", name.span, help=advice)
     return None
 

@@ -115,12 +115,25 @@ def arity_message(name: str, wanted: str, given: int) -> str:
     return f"`{name}` takes {wanted} argument{plural}, and {given} {verb} given"
 
 
+#: How functions of PyTorch and NumPy are written here.
+_ELSEWHERE = {
+    **dict.fromkeys(("matmul", "mm", "bmm", "linear", "dot", "einsum"), "a product is written `x @ w`"),
+    **dict.fromkeys(
+        ("layer_norm", "batch_norm", "group_norm"), "write `normalize[C](x, eps) * weight + bias`"
+    ),
+    **dict.fromkeys(("std", "std_dev"), "write `sqrt(var[C](x))`"),
+    **dict.fromkeys(("norm", "l2_norm"), "write `sqrt(sum[C](x * x))`"),
+    **dict.fromkeys(("amax", "maximum"), "write `max[C](x)` of a dim, `max(x, y)` of two values"),
+    **dict.fromkeys(("amin", "minimum"), "write `min[C](x)` of a dim, `min(x, y)` of two values"),
+}
+
+
 def report_unknown_function(
     callee: ast.Name, functions: Functions, caller: ScopedFn | None, diagnostics: Diagnostics
 ) -> None:
     """Reports a call of something that is no function, with the nearest one that is."""
     known = (*BUILT_INS, *functions.visible(caller))
-    advice = did_you_mean(callee.text, known)
+    advice = _ELSEWHERE.get(callee.text) or did_you_mean(callee.text, known)
     diagnostics.error("OPG402", f"unknown function `{callee.text}`", callee.span, help=advice)
 
 

@@ -55,6 +55,9 @@ def lower(file: ast.File, *, read: Callable[[str], Source]) -> Lowered:
     Raises `SpecError` with all mistakes of the file.
     """
     diagnostics = Diagnostics()
+    if not file.items:
+        advice = "`opgen new NAME` writes one to start from"
+        diagnostics.warning("OPG211", "there is no op in this file", Span(file.source, 0, 0), help=advice)
     functions = load_functions(file, read, diagnostics)
     functions = check_functions(functions, diagnostics)
     ops = [item for item in file.items if isinstance(item, ast.Op)]

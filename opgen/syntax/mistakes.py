@@ -13,7 +13,7 @@ from collections.abc import Callable
 from itertools import pairwise
 from typing import Final
 
-from opgen.diagnostics import Diagnostic, Note
+from opgen.diagnostics import Diagnostic, Note, did_you_mean
 from opgen.source import Span
 from opgen.syntax.expected import in_words, listed
 from opgen.syntax.pieces import reserved_word
@@ -99,6 +99,8 @@ def _attribute(at: Place) -> Diagnostic | None:
         advice = "`@` meets the dims by name, so that no transpose is needed"
     elif at.following in ("shape", "size"):
         advice = "the size of dim `M` is written `M`"
+    elif len(at.after) > 1 and at.after[1].text == "(":
+        advice = f"functions stand by themselves: write `{at.following}(x)`"
     message = f"values have no attributes such as `.{at.following}`"
     return Diagnostic("OPG012", message, at.here_span.to(at.span(at.after[0])), help=advice)
 
@@ -157,6 +159,9 @@ def _foreign_word(at: Place) -> Diagnostic | None:
     return None
 
 
+_BLOCKS = ("sizes", "test", "tile")
+
+
 def _no_statement(at: Place) -> Diagnostic | None:
     """A word that only a statement could start with, and that starts none."""
     if not at.before or not {":", "="} <= at.expected or innermost(at) != "op":
@@ -166,6 +171,9 @@ def _no_statement(at: Place) -> Diagnostic | None:
         if at.expected != {":", "="}:
             return None
         message, advice = f"`{word.text}` is given no value", f"write `{word.text} = …`"
+        if at.text == "{":
+            message = f"there is no block `{word.text}`"
+            advice = did_you_mean(word.text, _BLOCKS) or f"the blocks are {', '.join(_BLOCKS)}"
         return Diagnostic("OPG001", message, at.span(word), help=advice)
     message = f"`{word.text}` does not fit here, expected an operator or a new statement"
     return Diagnostic("OPG001", message, at.span(word))
