@@ -137,15 +137,16 @@ def _product_time(product: Product, target: Target) -> float:
 
 def _spent(counted: Work, target: Target) -> dict[Bound, float]:
     """Microseconds that the fused kernels need of each resource at least; what they need of one overlaps the others."""
-    matrix = (
-        one.operations / rates.matrix_operations_per_microsecond(target, one.dtype)
-        for one in counted.products
-    )
+    by_unit = {True: 0.0, False: 0.0}
+    for one in counted.products:
+        by_unit[rates.has_matrix_unit(target, one.dtype)] += one.operations / (
+            rates.matrix_operations_per_microsecond(target, one.dtype)
+        )
     plain = sum(kernel.instructions for kernel in counted.fused)
     return {
         Bound.BANDWIDTH: total_bytes(counted.fused) / rates.bytes_per_microsecond(target),
-        Bound.MATRIX: sum(matrix),
-        Bound.INSTRUCTIONS: plain / rates.instructions_per_microsecond(target),
+        Bound.MATRIX: by_unit[True],
+        Bound.INSTRUCTIONS: plain / rates.instructions_per_microsecond(target) + by_unit[False],
         Bound.LAUNCH: rates.LAUNCH.value * len(counted.fused),
     }
 
@@ -162,7 +163,7 @@ def _verdict(counted: Work, target: Target, times: Times, bound: Bound) -> tuple
     if bound is Bound.LAUNCH:
         return Verdict.GRAPH, _too_small(len(counted.eager))
     if counted.products:
-        return _product_verdict(counted, target, gain)
+        return _product_verdict(counted, target, gain, bound)
     if gain < _WORTH_IT:
         return Verdict.LEAVE, f"{len(counted.eager)} kernels of eager take no longer than a fused one would"
     if name is not None:
@@ -184,12 +185,12 @@ def _too_small(kernels: int) -> str:
     )
 
 
-def _product_verdict(counted: Work, target: Target, gain: float) -> tuple[Verdict, str]:
-    without_unit = [one.dtype for one in counted.products if target.matrix_rates.get(one.dtype) == 0]
-    if without_unit:
+def _product_verdict(counted: Work, target: Target, gain: float, bound: Bound) -> tuple[Verdict, str]:
+    without_unit = [one.dtype for one in counted.products if not rates.has_matrix_unit(target, one.dtype)]
+    if without_unit and bound is not Bound.BANDWIDTH:
         return Verdict.LIBRARY, (
-            f"Triton has no matrix unit for {without_unit[0]} on {target.name}: the product belongs to the library, "
-            "and the times here take plain instructions for both"
+            f"Triton has no matrix unit for {without_unit[0]} on {target.name}: the product is the library's, which "
+            "the generated module calls, too; the times here take plain instructions for both"
         )
     if gain >= 1.0:
         return Verdict.EPILOGUE, (

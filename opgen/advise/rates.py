@@ -74,10 +74,16 @@ def bytes_per_microsecond(target: Target) -> float:
     return target.bandwidth * 1e3 * COPY_SHARE.value
 
 
+def has_matrix_unit(target: Target, dtype: str) -> bool:
+    """Whether Triton multiplies an element type on a matrix unit; `f32 ieee`, exact f32, never."""
+    return target.matrix_rates.get(dtype, 0) > 0
+
+
 def matrix_operations_per_microsecond(target: Target, dtype: str) -> float:
     """Operations of products of an element type; those of the plain f32 units where there is no matrix unit."""
-    rate = target.matrix_rates.get(dtype, 0)
-    return (rate * MATRIX_SHARE.value if rate else target.f32_rate * VECTOR_SHARE.value) * 1e6
+    if has_matrix_unit(target, dtype):
+        return target.matrix_rates[dtype] * MATRIX_SHARE.value * 1e6
+    return target.f32_rate * VECTOR_SHARE.value * 1e6
 
 
 def instructions_per_microsecond(target: Target) -> float:

@@ -44,7 +44,7 @@ _RANDOM_COST = 60  # ten rounds of Philox
 
 @dataclass(frozen=True)
 class Product:
-    """A contraction: its sizes, and the element type that it multiplies in (`f32` in full precision)."""
+    """A contraction: its sizes, and the element type that it multiplies in (`f32 ieee` in full precision)."""
 
     batch: int
     m: int

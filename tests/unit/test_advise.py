@@ -210,6 +210,14 @@ def test_verdicts() -> None:
     assert "no matrix unit" in no_unit.reason
 
 
+def test_exact_products_of_f32_are_the_library_s_beyond_one_row() -> None:
+    """As the planner has it."""
+    many = advice("linear_silu", "sm_90", "f32", ELLIPSIS=2048, N=4096, K=4096)
+    assert (many.verdict, many.bound) == (Verdict.LIBRARY, Bound.INSTRUCTIONS)
+    one = advice("linear_silu", "sm_90", "f32", ELLIPSIS=1, N=4096, K=4096)
+    assert (one.verdict, one.bound) == (Verdict.EPILOGUE, Bound.BANDWIDTH)
+
+
 def test_rates_have_sources() -> None:
     for name, rate in rates.TABLE.items():
         assert rate.source, name
