@@ -94,6 +94,7 @@ class Diagnostics:
 
 
 def did_you_mean(name: str, known: Iterable[str]) -> str | None:
-    """A help sentence that proposes the nearest known name, or None."""
-    close = difflib.get_close_matches(name, sorted(set(known)), n=1, cutoff=0.6)
-    return f"did you mean `{close[0]}`?" if close else None
+    """A help sentence that proposes the nearest known name, or None; a wrong letter is likelier than a missing one."""
+    close = difflib.get_close_matches(name, sorted(set(known)), n=3, cutoff=0.6)
+    nearest = next((one for one in close if len(one) == len(name)), close[0] if close else None)
+    return f"did you mean `{nearest}`?" if nearest else None
