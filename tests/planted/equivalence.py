@@ -123,6 +123,8 @@ def _of_same_results(site: Site) -> str | None:
         return "it decides the strides of what the eager reference returns, and no value"
     if narrowing.is_widened_again(site):
         return "the narrower type has the number, and the operand that it meets widens it"
+    if narrowing.is_converted_back(site):
+        return "f16 has every number of f8, to which it is converted back"
     if site.function == "mask_of" and ("LAYOUT & 7" in site.before or site.before == "7"):
         return "an unknown class has the mask of the whole tile, which is right for any tensor, only larger"
     if site.role == "other" or (site.before.startswith("mask & inside(") and site.after == "mask"):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 import struct
 
 from tests.planted.operators import Site
@@ -24,6 +25,22 @@ def is_widened_again(site: Site) -> bool:
         return False
     parents = {child: parent for parent in ast.walk(owner) for child in ast.iter_child_nodes(parent)}
     return _meets_another(call, owner, parents)
+
+
+def is_converted_back(site: Site) -> bool:
+    """Whether it is the type of f8 numbers, all of which f16 has, and which are only converted back."""
+    if site.operator != "type narrowed" or site.statement.count("float32") != 1:
+        return False
+    read = re.match(
+        r"\s*(\w+) = .*torch\.(float8_e4m3fn|float8_e5m2)\)\.to\(torch\.float32\)\Z",
+        site.statement,
+        re.DOTALL,
+    )
+    if read is None:
+        return False
+    uses = re.findall(rf"\b{read[1]}\b", site.owner)
+    back = re.findall(rf"rt\.eager\.cast\({read[1]}, torch\.{read[2]}\)", site.owner)
+    return len(uses) == len(back) + 1
 
 
 def _has_type_at(node: ast.AST, site: Site) -> bool:

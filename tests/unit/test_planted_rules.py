@@ -145,6 +145,21 @@ def test_names_of_numbers_must_meet_a_wider_operand_wherever_they_are_used() -> 
         assert by_results(site) is None
 
 
+@pytest.mark.parametrize(
+    ("stored", "expected"),
+    [("rt.eager.cast(q, torch.float8_e4m3fn)", True), ("rt.eager.cast(q * 2, torch.float8_e4m3fn)", False)],
+)
+def test_f8_numbers_may_be_read_as_f16_if_they_are_only_converted_back(stored: str, expected: bool) -> None:
+    source = (
+        "def reference(x):\n"
+        "    q = rt.eager.cast(x, torch.float8_e4m3fn).to(torch.float32)\n"
+        f"    return {stored}"
+    )
+    (site,) = found(source, "type narrowed")
+    why = "all results are the same: f16 has every number of f8, to which it is converted back"
+    assert by_results(site) == (why if expected else None)
+
+
 def test_updates_of_scalars_may_be_dropped_where_results_say_so() -> None:
     source = (
         "def reference(x, eps):\n    eps = rt.eager.scalar(eps, torch.float32, device)\n    return x + eps\n"
