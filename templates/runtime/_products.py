@@ -478,7 +478,9 @@ def _stream(
     width = tensor.dtype.itemsize
     if sizes[0] == 1:
         shape, strides, block = shape[1:], strides[1:], block[1:]
-    if strides[-1] != 1 or block[-1] * width < 16 or max(block) > 256 or max(shape) + max(block) > LARGEST_INT32:
+    if strides[-1] != 1 or block[-1] * width < 16 or max(block) > 256:
+        return None
+    if any(size > LARGEST_INT32 - max(block) for size in shape):
         return None
     if any(stride * width % 16 or stride <= 0 or stride * width >= _FARTHEST for stride in strides[:-1]):
         return None

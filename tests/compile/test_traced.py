@@ -5,6 +5,7 @@ that is pinned to a number would mean a new graph for each.
 """
 
 import importlib
+from types import ModuleType
 from typing import Any
 
 import pytest
@@ -14,9 +15,29 @@ from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.fx.experimental.symbolic_shapes import DimDynamic, ShapeEnv, StatelessSymbolicContext
 
 import generated
-from opgen.device.calls import calls
+from opgen.device.calls import Call, calls
 from opgen.device.launches import standing_in
 from opgen.targets import TARGETS
+from tests.behaviour.building import build_package
+
+#: What no shipped op has.
+SPECS = """
+op batches(q: T[B, H, S, D], k: T[B, H, K, D]) -> y: T[B, H, S, K] { y = q @ k * 0.125 }
+op chained(q: T[B, S, D], k: T[B, P, D], v: T[B, P, E]) -> y: T[B, S, E] { p: T = softmax[P](q @ k) y = p @ v }
+op deep(x: T[M, K], w: T[N, K]) -> y: T[M, N] { y = x @ w tile { split = 4 } }
+op packed(w: i4[N, K], s: T[N, K / 32]) -> y: T[N, K] { y = w * s }
+op paged(cache: T[P, H, D], table: i32[B, S]) -> y: T[B, S, H, D] { y = cache[P: table] }
+op updated(inout p: f32[...], inout m: f32[...], g: T[...]) { m = 0.9 * m + g  p = p - m }
+op whole(x: T[B, C, H, W], g: T[C] = 1) -> (y: T[B, C, H, W], i: i64[C]) {
+  i = argmax[B, H, W](x)
+  y = (x - mean[B, H, W](x)) * g
+}
+"""
+OPS = ("batches", "chained", "deep", "packed", "paged", "updated", "whole")
+_ORDERINGS = (sympy.Lt, sympy.Le, sympy.Gt, sympy.Ge)
+DIMS = pytest.mark.parametrize(
+    "dim", [DimDynamic.STATIC, DimDynamic.DYNAMIC], ids=lambda dim: str(dim.name).lower()
+)
 
 
 def faked(tensor: torch.Tensor, mode: Any, dim: DimDynamic) -> torch.Tensor:
@@ -35,24 +56,50 @@ def pinned(environment: ShapeEnv) -> list[Any]:
     return [one for one in found if len(one.free_symbols) == 1 and not one.atoms(sympy.Function)]
 
 
+def ordered(environment: ShapeEnv) -> list[Any]:
+    """Guards by which a size is not larger than another one."""
+    found = [guard.expr for guard in environment.guards if isinstance(guard.expr, _ORDERINGS)]
+    return [one for one in found if one.lhs.is_Symbol and one.rhs.is_Symbol]
+
+
+def check_traced(module: ModuleType, call: Call, dim: DimDynamic) -> None:
+    registration = importlib.import_module(f"{module.__name__.rpartition('.')[0]}._registration")
+    environment = ShapeEnv()
+    mode = FakeTensorMode(shape_env=environment)
+    given = {
+        name: faked(value, mode, dim) if isinstance(value, torch.Tensor) else value
+        for name, value in {**call.tensors, **call.scalars, **call.consts}.items()
+    }
+    with standing_in(module, TARGETS["sm_90"]), mode:
+        results = registration.call_operator(module._ENTRY, given)
+    assert all(result.device.type == "cuda" for result in results)
+    assert not pinned(environment), call.label
+    assert not ordered(environment), call.label
+
+
+@pytest.fixture(scope="module")
+def package(tmp_path_factory: pytest.TempPathFactory) -> ModuleType:
+    return build_package(SPECS, tmp_path_factory.mktemp("traced"))
+
+
 @pytest.mark.compile
-@pytest.mark.parametrize(
-    "dim", [DimDynamic.STATIC, DimDynamic.DYNAMIC], ids=lambda dim: str(dim.name).lower()
-)
+@DIMS
 @pytest.mark.parametrize("name", generated.__all__)
 def test_calls_are_traced(name: str, dim: DimDynamic, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(torch.cuda, "current_device", lambda: 0)  # as builds without CUDA have none
     module = importlib.import_module(f"generated.{name}")
-    call_operator = importlib.import_module("generated._registration").call_operator
     tried = [call for call in calls(module, []) if call.is_even]
     for call in tried[:: max(len(tried) // 3, 1)]:
-        environment = ShapeEnv()
-        mode = FakeTensorMode(shape_env=environment)
-        given = {
-            name: faked(value, mode, dim) if isinstance(value, torch.Tensor) else value
-            for name, value in {**call.tensors, **call.scalars, **call.consts}.items()
-        }
-        with standing_in(module, TARGETS["sm_90"]), mode:
-            results = call_operator(module._ENTRY, given)
-        assert all(result.device.type == "cuda" for result in results)
-        assert not pinned(environment), call.label
+        check_traced(module, call, dim)
+
+
+@pytest.mark.compile
+@DIMS
+@pytest.mark.parametrize("name", OPS)
+def test_calls_of_other_kinds_are_traced(
+    name: str, dim: DimDynamic, package: ModuleType, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(torch.cuda, "current_device", lambda: 0)
+    module = importlib.import_module(f"{package.__name__}.{name}")
+    tried = [call for call in calls(module, []) if call.is_even]
+    check_traced(module, tried[0], dim)
