@@ -305,22 +305,35 @@ def _compute_on_copies(
         if spec.written and tensor is not None and copy is not None and copy is not tensor:
             tensor.copy_(copy)
     if not outputs:
-        layouts = (_strides(op, bound, tensors, spec) for spec in op.results)
-        return tuple(laid_out(result, strides) for result, strides in zip(results, layouts))
+        return _laid_out(entry, bound, tensors, results)
     for output, result in zip(outputs.values(), results):
         output.copy_(result)
     return tuple(outputs.values())
 
 
 def call_reference(entry: Declared, values: Arguments) -> tuple[torch.Tensor, ...]:
-    """The reference's results; what it computes for tensors updated in place is copied into them."""
+    """The reference's results, laid out as kernels lay them out; what it computes for tensors updated in place is
+    copied into them."""
     op = entry.operator
     results = entry.reference(*(values[name] for name in entry.parameters))
     results = results if isinstance(results, tuple) else (results,)
     updated = [spec for spec in op.inputs if spec.written]
     for spec, new in zip(updated, results[len(op.results) :] if op.results else results):
         values[spec.name].copy_(new)
-    return results[: len(op.results)]
+    results = results[: len(op.results)]
+    if torch.compiler.is_compiling():  # the compiler chooses layouts itself
+        return results
+    tensors = {spec.name: values[spec.name] for spec in op.inputs}
+    bound = bind(op, tuple(tensors.values()), {spec.name: values[spec.name] for spec in op.scalars if spec.const})
+    return _laid_out(entry, bound, tensors, results)
+
+
+def _laid_out(
+    entry: Declared, bound: Bound, tensors: Tensors, results: Sequence[torch.Tensor]
+) -> tuple[torch.Tensor, ...]:
+    """Results with the strides of the op's; copies where they have others."""
+    layouts = (_strides(entry.operator, bound, tensors, spec) for spec in entry.operator.results)
+    return tuple(laid_out(result, strides) for result, strides in zip(results, layouts))
 
 
 def remembered(

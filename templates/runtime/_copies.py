@@ -49,8 +49,8 @@ def _dense_copy(tensor: torch.Tensor, own: Tensor, target: Tensor) -> torch.Tens
 
 
 def laid_out(tensor: torch.Tensor, strides: tuple[int, ...]) -> torch.Tensor:
-    """The tensor where it has these strides, else a copy that has."""
-    if tensor.stride() == strides:
+    """The tensor where it has these strides, but for those of single elements; else a copy that has."""
+    if all(size == 1 or own == wanted for size, own, wanted in zip(tensor.shape, tensor.stride(), strides)):
         return tensor
     copy = torch.empty_strided(tensor.shape, strides, dtype=tensor.dtype, device=tensor.device)
     return copy.copy_(tensor)

@@ -1,5 +1,6 @@
 """Calls: what is refused, and how; `out=`; and CPU tensors outside the interpreter, also under `torch.compile`."""
 
+import importlib
 import os
 import subprocess
 import sys
@@ -186,3 +187,29 @@ def test_cpu_tensors_take_the_reference_and_compile(ops: ModuleType, tmp_path: P
         [sys.executable, script], env=environment, capture_output=True, text=True, check=False
     )
     assert run.returncode == 0, run.stderr
+
+
+def test_references_lay_results_out_as_kernels_do(tmp_path: Path) -> None:
+    """Whatever strides their expressions would have."""
+    spec = """
+op causal(x: T[M, N]) -> y: T[M, N] { y = where(index[N] <= index[M], x, -inf) }
+op drop(x: f32[M, N], seed: i64 = 3) -> (y: f32[M, N], z: f32[N, M]) { z = x  y = where(rand[M, N](seed) < 0.5, 0, x) }
+op embed(table: f32[V, N], ids: i64[M]) -> y: f32[M, N] { y = table[V: ids] }
+"""
+    package = build_package(spec, tmp_path)
+    call_reference = importlib.import_module(f"{package.__name__}._launching").call_reference
+    square, table = torch.rand(4, 4), torch.rand(3, 5)
+    ids = torch.tensor([0, 2, 1, 1])
+    calls: tuple[tuple[str, dict[str, Any]], ...] = (
+        ("causal", {"x": square}),
+        ("causal", {"x": square.T}),
+        ("drop", {"x": square.T[:3], "seed": 3}),
+        ("embed", {"table": table.T.contiguous().T, "ids": ids}),
+    )
+    for name, given in calls:
+        entry = importlib.import_module(f"{package.__name__}.{name}")._ENTRY
+        kernels = entry.run(given)
+        kernels = kernels if isinstance(kernels, tuple) else (kernels,)
+        for one, other in zip(call_reference(entry, given), kernels, strict=True):
+            assert one.stride() == other.stride(), name
+            assert torch.equal(one, other)
