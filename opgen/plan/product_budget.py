@@ -103,7 +103,7 @@ def shared_bytes(config: ProductConfig, work: Work, target: Target) -> int:
         return n * config.warps * work.sum_bytes + _exchanged_row(config, work, target)
     if config.form == "outer":
         elements = min(m * n, _OUTER_ELEMENTS * config.warps * target.warp_size)
-        packs = target.name == "sm_75" and work.width == 2  # results of bf16, of which it has no unit
+        packs = target.name == "sm_75" and work.width == 2  # bf16 results pass through shared memory
         written = m * n * work.out_bytes if packs else 0
         return max(elements * work.sum_bytes + _BESIDE_OUTER, written)
     operands = _operands(config, work, target)

@@ -93,6 +93,8 @@ def _config(part: Part, element: int, target: Target) -> RowConfig:
         RowBand(65536 // width, 8192, 16 if work else 32, columns=8192),
         RowBand(0, 8192, 32),
     ]
+    if target.name == "sm_75":  # where 32 warps with a row of 32,768 spill
+        longest = min(longest, 16384)
     along = [band for band in along if band.longest <= longest]
     along += (
         [RowBand(0, 4096, 16, programs=2)]
