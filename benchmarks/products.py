@@ -410,7 +410,7 @@ def contenders(
 M_SIZES = (1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1024, 4096)
 NK_SIZES = ((4096, 4096), (14336, 4096), (4096, 14336), (11008, 4096))
 #: What is compared, first to last: the op, M, N and K, and the type of x.
-CASES = (
+CASES = tuple(dict.fromkeys((
     ("linear_silu", (1, 14336, 4096), BF16), ("linear_residual", (1, 4096, 14336), BF16),
     ("linear_silu", (16, 4096, 4096), BF16), ("linear_silu", (16, 14336, 4096), BF16),
     ("swiglu", (16, 14336, 4096), BF16), ("linear_silu", (64, 14336, 4096), BF16),
@@ -424,11 +424,7 @@ CASES = (
     ("linear_silu", (16384, 14336, 4096), BF16), ("linear_int8", (4096, 14336, 4096), torch.int8),
     *(("linear_silu", (m, *nk), BF16) for m in M_SIZES for nk in NK_SIZES),
     *(("linear_silu", (m, *nk), F16) for m in M_SIZES for nk in NK_SIZES),
-)  # fmt: skip
-
-
-def _name_of(dtype: torch.dtype) -> str:
-    return str(dtype).removeprefix("torch.")
+)))  # fmt: skip
 
 
 def compare(package: str, seconds: float, autotune: bool) -> list[Row]:
@@ -436,8 +432,6 @@ def compare(package: str, seconds: float, autotune: bool) -> list[Row]:
     started = time.time()
     rows: list[Row] = []
     for op, size, dtype in CASES:
-        if any((row.op, row.size, row.dtype) == (op, size, _name_of(dtype)) for row in rows):
-            continue
         if time.time() - started > seconds:
             print(f"{len(rows)} of {len(CASES)} rows were measured in the time given")
             break
@@ -450,7 +444,7 @@ def compare(package: str, seconds: float, autotune: bool) -> list[Row]:
             Row(
                 op,
                 size,
-                _name_of(dtype),
+                str(dtype).removeprefix("torch."),
                 {name: statistics.median(own) for name, own in samples.items()},
             )
         )

@@ -43,11 +43,11 @@ class Session:
 
     report: Report
     progress: Progress = field(default_factory=Progress)
-    interrupts: int = 0
+    interrupted: bool = False
 
     def interrupt(self, *_: object) -> None:
         """The handler of SIGINT."""
-        self.interrupts += 1
+        self.interrupted = True
         raise KeyboardInterrupt
 
     @cached_property
@@ -72,9 +72,7 @@ class Session:
         finally:
             self.progress.clear()
         self.progress.current = None
-        if (
-            self.interrupts
-        ):  # one that came where Python drops exceptions: in a callback, or as a process forks
+        if self.interrupted:  # where Python drops exceptions: in a callback, or as a process forks
             raise KeyboardInterrupt
         self.report.add(build.warnings)
         return build
@@ -116,7 +114,7 @@ def run(commands: click.Group, arguments: Sequence[str]) -> int:
 
 @contextmanager
 def _interrupts_go_to(session: Session) -> Iterator[None]:
-    """Has the session count interrupts, where they would raise `KeyboardInterrupt` and nothing else."""
+    """Has the session know of interrupts, where they would raise `KeyboardInterrupt` and nothing else."""
     is_main = threading.current_thread() is threading.main_thread()
     if not is_main or signal.getsignal(signal.SIGINT) is not signal.default_int_handler:
         yield

@@ -137,16 +137,19 @@ def _product_time(product: Product, target: Target) -> float:
 
 def _spent(counted: Work, target: Target) -> dict[Bound, float]:
     """Microseconds that the fused kernels need of each resource at least; what they need of one overlaps the others."""
-    by_unit = {True: 0.0, False: 0.0}
-    for one in counted.products:
-        by_unit[rates.has_matrix_unit(target, one.dtype)] += one.operations / (
-            rates.matrix_operations_per_microsecond(target, one.dtype)
+
+    def multiplying(*, on_unit: bool) -> float:
+        return sum(
+            one.operations / rates.matrix_operations_per_microsecond(target, one.dtype)
+            for one in counted.products
+            if rates.has_matrix_unit(target, one.dtype) is on_unit
         )
+
     plain = sum(kernel.instructions for kernel in counted.fused)
     return {
         Bound.BANDWIDTH: total_bytes(counted.fused) / rates.bytes_per_microsecond(target),
-        Bound.MATRIX: by_unit[True],
-        Bound.INSTRUCTIONS: plain / rates.instructions_per_microsecond(target) + by_unit[False],
+        Bound.MATRIX: multiplying(on_unit=True),
+        Bound.INSTRUCTIONS: plain / rates.instructions_per_microsecond(target) + multiplying(on_unit=False),
         Bound.LAUNCH: rates.LAUNCH.value * len(counted.fused),
     }
 

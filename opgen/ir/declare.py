@@ -14,6 +14,8 @@ from opgen.ir.scope import Functions
 from opgen.ir.signature import Signature
 from opgen.syntax import ast
 
+_TYPES = f"the types are {', '.join(DTYPES)}"
+
 
 @dataclass
 class _Declaration:
@@ -106,9 +108,6 @@ def _declare_variables(head: _Declaration) -> None:
             head.diagnostics.warning("OPG303", message, variable.name.span)
             head.idle.add(variable.name.text)
             del head.variables[variable.name.text]
-
-
-_TYPES = f"the types are {', '.join(DTYPES)}"
 
 
 def _elements(op: ast.Op) -> tuple[str, ...]:

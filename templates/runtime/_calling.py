@@ -73,7 +73,7 @@ def run(entry: Declared, arguments: Arguments, out: Any = None, config: Config |
     if config is None and _needs_operator((*tensors.values(), *scalars.values())):
         results = call_operator(entry, {**tensors, **scalars, **consts})
     elif torch.compiler.is_compiling() or not runs_kernels(bound.device):
-        results = call_reference(entry, {**tensors, **scalars, **consts})
+        results = call_reference(entry, bound, {**tensors, **scalars, **consts})
     else:
         results = compute(entry, tensors, scalars, consts, outputs=outputs, config=config)
         outputs = None

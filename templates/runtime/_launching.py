@@ -151,7 +151,8 @@ def compute(
             entry, key, tensors, consts, lambda: _prepare(entry, tensors, consts, written, config)
         )
     except NeedsReference:
-        results = call_reference(entry, {**tensors, **scalars, **consts})
+        bound = bind(op, tuple(tensors.values()), consts)
+        results = call_reference(entry, bound, {**tensors, **scalars, **consts})
         return tuple(output.copy_(result) for output, result in zip(outputs, results)) if outputs else results
     if prepared is None:
         return _compute_on_copies(entry, tensors, scalars, consts, written, config, via)
@@ -296,7 +297,7 @@ def _compute_on_copies(
     if not outputs and same(copies, tensors):
         copies = dense_copies(op, tensors, bound.ellipsis)
     if not outputs and same(copies, tensors):
-        results = call_reference(entry, {**tensors, **scalars, **consts})
+        results = call_reference(entry, bound, {**tensors, **scalars, **consts})
     else:
         results = compute(entry, copies, scalars, consts, config=config, via=via)
     for spec in op.inputs:
@@ -310,7 +311,7 @@ def _compute_on_copies(
     return tuple(outputs.values())
 
 
-def call_reference(entry: Declared, values: Arguments) -> tuple[torch.Tensor, ...]:
+def call_reference(entry: Declared, bound: Bound, values: Arguments) -> tuple[torch.Tensor, ...]:
     """The reference's results, laid out as kernels lay them out; what it computes for tensors updated in place is
     copied into them."""
     op = entry.operator
@@ -322,9 +323,7 @@ def call_reference(entry: Declared, values: Arguments) -> tuple[torch.Tensor, ..
     results = results[: len(op.results)]
     if torch.compiler.is_compiling():  # the compiler chooses layouts itself
         return results
-    tensors = {spec.name: values[spec.name] for spec in op.inputs}
-    bound = bind(op, tuple(tensors.values()), {spec.name: values[spec.name] for spec in op.scalars if spec.const})
-    return _laid_out(entry, bound, tensors, results)
+    return _laid_out(entry, bound, {spec.name: values[spec.name] for spec in op.inputs}, results)
 
 
 def _laid_out(

@@ -47,14 +47,15 @@ def operate(entry: Declared, *arguments: Any) -> Any:
         values[name] = value
     tensors = {spec.name: values[spec.name] for spec in op.inputs}
     consts = {spec.name: values[spec.name] for spec in op.scalars if spec.const}
-    device = bind(op, tuple(tensors.values()), consts).device
+    bound = bind(op, tuple(tensors.values()), consts)
+    device = bound.device
     recorded = torch._C._len_torch_dispatch_stack() > 0 or torch.compiler.is_compiling()
     if device.type == "cuda" or (runs_kernels(device) and not recorded):
         numbers = {name: values[name] for name in scalars}
         via = as_it_is if INTERPRETED else torch.library.wrap_triton
         results = compute(entry, tensors, numbers, consts, via=via)
     else:
-        results = call_reference(entry, values)
+        results = call_reference(entry, bound, values)
     return single(results)
 
 

@@ -197,7 +197,7 @@ op drop(x: f32[M, N], seed: i64 = 3) -> (y: f32[M, N], z: f32[N, M]) { z = x  y 
 op embed(table: f32[V, N], ids: i64[M]) -> y: f32[M, N] { y = table[V: ids] }
 """
     package = build_package(spec, tmp_path)
-    call_reference = importlib.import_module(f"{package.__name__}._launching").call_reference
+    launching = importlib.import_module(f"{package.__name__}._launching")
     square, table = torch.rand(4, 4), torch.rand(3, 5)
     ids = torch.tensor([0, 2, 1, 1])
     calls: tuple[tuple[str, dict[str, Any]], ...] = (
@@ -210,6 +210,7 @@ op embed(table: f32[V, N], ids: i64[M]) -> y: f32[M, N] { y = table[V: ids] }
         entry = importlib.import_module(f"{package.__name__}.{name}")._ENTRY
         kernels = entry.run(given)
         kernels = kernels if isinstance(kernels, tuple) else (kernels,)
-        for one, other in zip(call_reference(entry, given), kernels, strict=True):
+        bound = launching.bind(entry.operator, tuple(given[spec.name] for spec in entry.operator.inputs), {})
+        for one, other in zip(launching.call_reference(entry, bound, given), kernels, strict=True):
             assert one.stride() == other.stride(), name
             assert torch.equal(one, other)

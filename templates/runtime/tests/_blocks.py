@@ -88,13 +88,6 @@ def in_turn(items: Sequence[Any], number: int, turn: float) -> Any:
     return items[int(number * turn % 1 * len(items))]
 
 
-def streamed(case: Any, types: Types) -> Iterator[tuple[Any, ...]]:
-    """Blocks of a middle size for the one kernel of an op, read through descriptors."""
-    for config in _of_size(case.entry.variant(types).kernels[0], "middle", types):
-        if isinstance(config, ProductConfig) and config.strategy == "descriptors":
-            yield (config,)
-
-
 def undivided(case: Any, types: Types) -> Iterator[tuple[Any, ...]]:
     """Blocks of several rows for the one kernel of an op, one for each program, with no sums in memory."""
     for config in _of_size(case.entry.variant(types).kernels[0], "middle", types):
