@@ -35,6 +35,8 @@ SIZES = (0, 1, 2, 7, 15, 16, 17, 33, 64, 65, 130)
 SEED = 20261129
 #: How many triples of sizes are tried; all are 1331.
 COUNT = int(os.environ.get("OPGEN_PRODUCT_SIZES", "10"))
+#: Whether each triple is tried with every type, and every config that the table of sm_90 has; hours in the interpreter.
+EVERY_CONFIG = os.environ.get("OPGEN_PRODUCT_CONFIGS") == "all"
 #: The tile, and what else a config says: every form and strategy, smaller than the sizes.
 CONFIGS: tuple[tuple[tuple[int, int, int], dict[str, Any]], ...] = (
     ((16, 16, 16), {}),
@@ -69,6 +71,12 @@ def configs(of: ModuleType) -> Iterator[Any]:
         yield of.rt.ProductConfig(tile, warps=4, stages=2, **further)
 
 
+def emitted(of: ModuleType, dtype: torch.dtype) -> list[Any]:
+    """The different configs of a module's own table for sm_90."""
+    bands = of._CONFIGS["sm_90"][of.rt.CLASSES[dtype]]
+    return list(dict.fromkeys(band.config for band in bands))
+
+
 def randn(*shape: int, dtype: torch.dtype, device: torch.device) -> Tensor:
     return torch.randn(shape).to(device, dtype)
 
@@ -99,14 +107,17 @@ def triples() -> list[tuple[int, int, int]]:
 def test_sizes_at_the_edges_of_tiles(
     size: tuple[int, int, int], ops: ModuleType, device: torch.device
 ) -> None:
-    """Each size with the table's own config, and with one of the others in turn."""
+    """Each size with the table's own config, and with one of the others in turn; or with every one."""
     (m, n, k), number = size, triples().index(size)
-    of, dtype = module(ops, "linear"), DTYPES[number % 3]
-    x, w, b = (randn(*shape, dtype=dtype, device=device) for shape in ((m, k), (n, k), (n,)))
-    want = F.silu(F.linear(x.double(), w.double(), b.double()))
-    magnitude = x.double().abs() @ w.double().abs().T + b.double().abs()
-    for config in (None, list(configs(of))[1 + number % len(CONFIGS)]):
-        check(run(of, config, [((m, n), dtype)], x=x, w=w, b=b), want, k, magnitude)
+    of = module(ops, "linear")
+    for dtype in DTYPES if EVERY_CONFIG else (DTYPES[number % 3],):
+        x, w, b = (randn(*shape, dtype=dtype, device=device) for shape in ((m, k), (n, k), (n,)))
+        want = F.silu(F.linear(x.double(), w.double(), b.double()))
+        magnitude = x.double().abs() @ w.double().abs().T + b.double().abs()
+        known = list(configs(of))
+        turns = [*known, *emitted(of, dtype)] if EVERY_CONFIG else [None, known[1 + number % len(CONFIGS)]]
+        for config in turns:
+            check(run(of, config, [((m, n), dtype)], x=x, w=w, b=b), want, k, magnitude)
 
 
 @pytest.mark.parametrize("number", range(len(CONFIGS) + 1))
