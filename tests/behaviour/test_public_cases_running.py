@@ -202,6 +202,8 @@ TRACED = """
     device = "cuda" if torch.cuda.is_available() else "cpu"
     layouts = [torch.randn(4, 6), torch.randn(6, 4).t(), torch.randn(2, 3, 5).permute(2, 0, 1)]
     function = lambda x: swish(x * 2, 0.5) + 1
+    launched = __import__("generated.swish", fromlist=["_ENTRY"])._ENTRY.ready
+    launched[torch.float64, torch.Size([7]), float] = None
     for dynamic in (False, True):
         torch._dynamo.reset()
         compiled = torch.compile(function, fullgraph=True, dynamic=dynamic, backend="aot_eager")
@@ -210,6 +212,10 @@ TRACED = """
             got, wanted = compiled(x), function(x)
             assert got.stride() == wanted.stride(), (got.stride(), wanted.stride())
             torch.testing.assert_close(got, wanted, rtol=1e-6, atol=1e-6)
+    launched.update({(torch.float64, one.shape, float): None for one in layouts})
+    with torch.compiler.set_stance("fail_on_recompile"):
+        compiled(x)
+    launched.clear()
 
     for x in layouts:
         real = swish(x)
@@ -225,7 +231,8 @@ TRACED = """
 def test_traced_calls_equal_eager_ones() -> None:
     """torch.compile traces into the kernel with fake tensors (pytorch/pytorch#121526, Dao-AILab/quack#18).
 
-    One graph for static and dynamic shapes, and fake strides as real ones (linkedin/Liger-Kernel#174).
+    One graph for static and dynamic shapes, whatever else is launched meanwhile, and fake strides as real ones
+    (linkedin/Liger-Kernel#174).
     """
     root = Path(__file__).parents[2]
     assert run_without_interpreter(TRACED, root).strip() == "same"
