@@ -46,7 +46,8 @@ class Estimator:
         work = self._of(self._op, chosen.place, tuple(types), plan, kernel)
         config = _planned(chosen.config)
         if not name.endswith("_stream"):
-            config = replace(config, strategy="pointers", halves=False)
+            tile = tuple(chosen.launch.keywords[f"BLOCK_{side}"] for side in "MNK")
+            config = replace(config, tile=tile, strategy="pointers", halves=False)
         return None if work is None else shared_bytes(config, replace(work, is_scattered=not is_wide), target)
 
     def _of(self, op: Op, place: int, types: tuple[str, ...], plan: Plan, kernel: ProductPlan) -> Work | None:

@@ -31,9 +31,13 @@ def compiling(place: Place) -> Callable[[Job], Figures]:
 
 
 def _compile(job: Job) -> Figures:
-    """Compiles a job in a cache of its own: the compiled kernels of all jobs together would fill a disk."""
+    """Compiles a job in a cache of its own: the compiled kernels of all jobs together would fill a disk.
+
+    Without the lines of its source, which change no figure.
+    """
     kernel = getattr(importlib.import_module(job.module), job.kernel)
     target = TARGETS[job.target]
-    with tempfile.TemporaryDirectory(prefix="opgen-vet-") as folder, knobs.cache.scope():
+    with tempfile.TemporaryDirectory(prefix="opgen-vet-") as folder, knobs.cache.scope(), knobs.compilation.scope():
         knobs.cache.dir = folder
+        knobs.compilation.disable_line_info = True
         return figures_of(compile_job(kernel, job, target), target)

@@ -52,8 +52,12 @@ _SIMDS = 4
 #: memory, half of it where a wave of CDNA has 256 registers.
 _DRAWN_SUMS = 64
 #: Sums of a thread in a tile of plain multiplications: 32x256x16 and 64x128x16 of 4 warps spill 808 and 720 bytes on
-#: sm_90 where rows are not aligned.
-_PLAIN_SUMS = {"sm_90": 32}
+#: sm_90 where rows are not aligned, two products of 32x128x32 632 on sm_100.
+_PLAIN_SUMS = {"sm_90": 32, "sm_100": 32}
+#: Sums of a thread that leave room for an epilogue of so many instructions for an element: they come back from tensor
+#: memory all at once, and 128 spill up to 4,672 bytes where erfc is taken of them, finished in halves 1,456.
+_COSTLY_SUMS = {"sm_100": 64}
+_COSTLY_OPERATIONS = 32
 #: Sums of a thread that RDNA's matrix unit leaves room for: it holds each operand twice. Half of it where two products
 #: are added up without the unit.
 _RDNA_SUMS = 64
@@ -66,7 +70,7 @@ class Work:
     and how many products share a tile. `left_copy` and `right_copy` are the bytes of what is computed, `tile_bytes`
     those of the widest element of a whole tile that is read when it is finished.
 
-    `draws` says that random numbers are taken then, `is_turned` that the right operand's columns are contiguous,
+    `operations` are the instructions for an element then, `draws` says that random numbers are taken, `is_turned` that the right operand's columns are contiguous,
     `is_scattered` that rows are not read in wide pieces.
     """
 
@@ -81,6 +85,7 @@ class Work:
     left_copy: int = 0
     right_copy: int = 0
     tile_bytes: int = 0
+    operations: int = 0
     draws: bool = False
     is_turned: bool = False
     is_scattered: bool = False
@@ -245,7 +250,7 @@ def _most_registers(config: ProductConfig, work: Work, target: Target) -> int:
         )  # for calls that descriptors cannot serve
         registers = max(registers, thread_registers(pointers, work, target))
     if target.name == "sm_100" and config.form in ("dot", "swapped"):
-        finished = m * n * work.sum_bytes // 4 // threads // (2 if config.halves else 1)
+        finished = m * n * work.products * work.sum_bytes // 4 // threads // (2 if config.halves else 1)
         return max(registers, finished + _OTHER_REGISTERS)
     return registers
 
@@ -265,6 +270,8 @@ def _most_sums(config: ProductConfig, work: Work, target: Target) -> int:
     if work.draws:
         is_shared = target.is_amd and target.warp_size == 64 and config.warps > _SIMDS
         most.append(2 * _DRAWN_SUMS if target.name == "sm_100" else _DRAWN_SUMS // (2 if is_shared else 1))
+    if work.operations >= _COSTLY_OPERATIONS and target.name in _COSTLY_SUMS:
+        most.append(_COSTLY_SUMS[target.name])
     if _is_plain(config, work) and target.name in _PLAIN_SUMS:
         most.append(_PLAIN_SUMS[target.name])
     if target.name == "gfx1100":

@@ -104,7 +104,7 @@ def work_of(
 def _widest(one: Work, other: Work) -> Work:
     fields = (
         *("width", "left_bytes", "right_bytes", "sum_bytes", "out_bytes", "products"),
-        *("left_copy", "right_copy", "tile_bytes"),
+        *("left_copy", "right_copy", "tile_bytes", "operations"),
     )
     return replace(
         one,
@@ -135,6 +135,7 @@ def _work(op: Op, part: Part, products: tuple[Product, ...], types: dict[str, DT
         left_copy=sum(copied for _, copied in left),
         right_copy=sum(copied for _, copied in right),
         tile_bytes=_tile_bytes(part, types),
+        operations=operations(part.graph),
         draws=any(isinstance(value.node, Random) for value in part.graph.values),
         is_turned=any(_is_turned(op, part, one) for one in rights.values()),
     )
