@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import torch
@@ -17,14 +18,18 @@ from ._launching import (
     Declared,
     Prepared,
     Tensors,
+    allocated,
     call_reference,
     compute,
     launch,
+    launch_kernels,
+    on,
     remembered,
     runs_kernels,
 )
 from ._layout import last_offset
 from ._registration import call_operator, single
+from ._repeating import Kept, keep, may_repeat
 
 _CPU = torch.device("cpu")
 
@@ -38,7 +43,7 @@ class Entry(Declared):
         signature = _signature((*values, *outputs))
         ready = None if signature is None else self.ready.get(signature)  # traced: its size would be a guard
         if ready is not None and (out is None or ready.is_apart(values, outputs)):
-            results = launch(ready.prepared, values, outputs)
+            results = ready.launch(values, outputs)
             for tensor in outputs:
                 torch.autograd.graph.increment_version(tensor)
             return single(results)
@@ -134,13 +139,32 @@ def _signature(values: tuple[Any, ...]) -> tuple[Any, ...] | None:
     return tuple(key)
 
 
-@dataclass(frozen=True)
+@dataclass
 class _Ready:
-    """A call signature that can be launched at once, and the bytes that its tensors span, by argument."""
+    """A call signature that can be launched at once, and the bytes that its tensors span, by argument.
+
+    Its launches are `kept` from the second call on, as long as nothing says that it `keeps` none.
+    """
 
     prepared: Prepared
     spans: tuple[int, ...]
     output_spans: tuple[int, ...]
+    keeps: bool
+    kept: Kept | None = None
+
+    def launch(self, values: tuple[Any, ...], outputs: tuple[torch.Tensor, ...]) -> tuple[torch.Tensor, ...]:
+        """The results of a call, in `outputs` where they are given."""
+        if not self.keeps or not may_repeat((*values, *outputs)):
+            return launch(self.prepared, values, outputs)
+        outputs, temporaries = allocated(self.prepared, outputs)
+        given, device = (*values, *outputs, *temporaries), self.prepared.bound.device
+        with on(device):
+            if self.kept is None:
+                self.kept = keep(partial(launch_kernels, self.prepared), given)
+                self.keeps = self.kept is not None
+            else:
+                self.kept.repeat(given, device)
+        return outputs
 
     def is_apart(self, values: Sequence[Any], outputs: Sequence[torch.Tensor]) -> bool:
         """Whether the outputs share no memory with the inputs, nor with each other, as their addresses tell."""
@@ -180,7 +204,7 @@ def _remember(
         if len(entry.ready) >= REMEMBERED_CALLS:
             entry.ready.clear()
         spans = tuple(map(_span, values)), tuple(map(_span, outputs))
-        entry.ready[signature] = _Ready(prepared, *spans)
+        entry.ready[signature] = _Ready(prepared, *spans, keeps=prepared.is_repeatable)
 
 
 def _outputs(op: Operator, bound: Bound, out: Any) -> tuple[torch.Tensor, ...] | None:

@@ -123,6 +123,11 @@ class Prepared:
     launches: tuple[tuple[AnyKernel, Any], ...]
     via: Callable[[Any], Any]
 
+    @property
+    def is_repeatable(self) -> bool:
+        """Whether the launches of a further call on this GPU differ by the tensors and numbers alone."""
+        return isinstance(self.via, Repeated) and all(figures.is_repeatable for _, figures in self.launches)
+
 
 def as_it_is(kernel: Any) -> Any:
     """The kernel itself: the `via` of launches that go through Triton each time."""
@@ -173,14 +178,26 @@ def launch(
 
     `old` holds the values of tensors updated in place that kernels read across elements.
     """
+    outputs, temporaries = allocated(prepared, outputs)
+    with on(prepared.bound.device):
+        launch_kernels(prepared, via or prepared.via, (*values, *outputs, *old, *temporaries))
+    return outputs
+
+
+def allocated(
+    prepared: Prepared, outputs: tuple[torch.Tensor, ...]
+) -> tuple[tuple[torch.Tensor, ...], tuple[torch.Tensor, ...]]:
+    """The results of a call, new ones where none are given, and the tensors between its kernels."""
     device = prepared.bound.device
     if not outputs:
         outputs = tuple([layout.empty(device) for layout in prepared.results])
-    further = (*old, *[layout.empty(device) for layout in prepared.temporaries])
-    with _on(device):
-        for kernel, figures in prepared.launches:
-            kernel.launch(via or prepared.via, figures, prepared.bound.sizes, *values, *outputs, *further)
-    return outputs
+    return outputs, tuple([layout.empty(device) for layout in prepared.temporaries])
+
+
+def launch_kernels(prepared: Prepared, via: Callable[[Any], Any], given: Sequence[Any]) -> None:
+    """Launches the kernels of a planned call on the current GPU: its parameters in order, results and temporaries."""
+    for kernel, figures in prepared.launches:
+        kernel.launch(via, figures, prepared.bound.sizes, *given)
 
 
 def _old(tensor: torch.Tensor) -> torch.Tensor:
@@ -361,7 +378,7 @@ def remembered(
     return found
 
 
-def _on(device: torch.device) -> contextlib.AbstractContextManager[Any]:
+def on(device: torch.device) -> contextlib.AbstractContextManager[Any]:
     """Makes a GPU current for a launch, if it is not."""
     if device.type != "cuda" or device.index == torch.cuda.current_device():
         return contextlib.nullcontext()

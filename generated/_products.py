@@ -176,6 +176,12 @@ class ProductLaunch:
     bucket: tuple[Any, ...] | None = None
     rivals: tuple[ProductLaunch, ...] = ()
 
+    @property
+    def is_repeatable(self) -> bool:
+        """Whether a further call launches the same: whatever the operands' addresses, nothing timed, nothing computed by
+        the vendor's library."""
+        return not self.spans and self.bucket is None and not self.matrices
+
     def descriptors(
         self, via: Any, left: tuple[torch.Tensor, ...], right: tuple[torch.Tensor, ...]
     ) -> tuple[Any, ...]:

@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from math import prod
-from typing import Any, Literal
+from typing import Any, ClassVar, Literal
 
 import torch
 
@@ -96,6 +96,8 @@ class RowLaunch:
     access is declared with, in multiples of 16 unless its layout says otherwise; `options` are compile-time numbers.
     A split launch runs once for each of its stages, with `pieces`: their number, and the blocks of columns of each.
     """
+
+    is_repeatable: ClassVar[bool] = True  # see `ProductLaunch`
 
     strategy: Strategy
     grid: tuple[int, ...]

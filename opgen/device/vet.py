@@ -30,8 +30,8 @@ from opgen.source import Source
 from opgen.targets import TARGETS, Target
 
 SPILL_BOUND = 320
-"""Most bytes that a thread may spill: 80 registers of it, under a third of what it can have. Products of tensors that are
-not aligned reach 288, once for a tile; a loop that spilled as much would be slow."""
+"""Most bytes that a thread may spill: 80 registers of it, under a third of what it can have. Products of tensors that
+are not aligned reach 288, once for a tile; a loop that spilled as much would be slow."""
 
 ESTIMATE_SLACK = (0.15, 4096)
 """How far a planned size of shared memory may lie above the compiler's: this share of it, or these bytes."""
@@ -145,7 +145,8 @@ def _alignments(call: Call, chosen: Chosen) -> tuple[Alignment, ...]:
     """What a launch's pointers and integers may be, given the sizes of its call."""
     if not call.is_even:
         return (Alignment.NEITHER,)
-    streams = chosen.launch.kernel.fn.__name__.endswith("_stream")  # never traced, so never with constants for sizes
+    # Descriptors are never traced, so that no size of theirs becomes a constant.
+    streams = chosen.launch.kernel.fn.__name__.endswith("_stream")
     is_both = call.is_plain and chosen.is_typical and not streams
     return (Alignment.DIVISIBLE, Alignment.ONE) if is_both else (Alignment.DIVISIBLE,)
 

@@ -37,7 +37,11 @@ def _compile(job: Job) -> Figures:
     """
     kernel = getattr(importlib.import_module(job.module), job.kernel)
     target = TARGETS[job.target]
-    with tempfile.TemporaryDirectory(prefix="opgen-vet-") as folder, knobs.cache.scope(), knobs.compilation.scope():
+    with (
+        tempfile.TemporaryDirectory(prefix="opgen-vet-") as folder,
+        knobs.cache.scope(),
+        knobs.compilation.scope(),
+    ):
         knobs.cache.dir = folder
         knobs.compilation.disable_line_info = True
         return figures_of(compile_job(kernel, job, target), target)

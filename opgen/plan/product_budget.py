@@ -54,8 +54,8 @@ _DRAWN_SUMS = 64
 #: Sums of a thread in a tile of plain multiplications: 32x256x16 and 64x128x16 of 4 warps spill 808 and 720 bytes on
 #: sm_90 where rows are not aligned, two products of 32x128x32 632 on sm_100.
 _PLAIN_SUMS = {"sm_90": 32, "sm_100": 32}
-#: Sums of a thread that leave room for an epilogue of so many instructions for an element: they come back from tensor
-#: memory all at once, and 128 spill up to 4,672 bytes where erfc is taken of them, finished in halves 1,456.
+#: Sums of a thread that leave room for an epilogue of so many instructions for an element: they come back from
+#: tensor memory all at once, and 128 spill up to 4,672 bytes where erfc is taken of them, finished in halves 1,456.
 _COSTLY_SUMS = {"sm_100": 64}
 _COSTLY_OPERATIONS = 32
 #: Sums of a thread that RDNA's matrix unit leaves room for: it holds each operand twice. Half of it where two products
@@ -70,8 +70,8 @@ class Work:
     and how many products share a tile. `left_copy` and `right_copy` are the bytes of what is computed, `tile_bytes`
     those of the widest element of a whole tile that is read when it is finished.
 
-    `operations` are the instructions for an element then, `draws` says that random numbers are taken, `is_turned` that the right operand's columns are contiguous,
-    `is_scattered` that rows are not read in wide pieces.
+    `operations` are the instructions for an element then, `draws` says that random numbers are taken, `is_turned`
+    that the right operand's columns are contiguous, `is_scattered` that rows are not read in wide pieces.
     """
 
     name: str

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from math import prod
+from typing import ClassVar
 
 import torch
 
@@ -89,6 +90,8 @@ class Launch:
     sizes, in multiples of `unit`; the size of a folded last dim), seven strides for each access (in such multiples too, unless its layout class says
     otherwise) and the layout classes.
     """
+
+    is_repeatable: ClassVar[bool] = True  # see `ProductLaunch`
 
     dense: bool
     grid: tuple[int]
