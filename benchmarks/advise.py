@@ -2,7 +2,8 @@
 
     python benchmarks/advise.py --out benchmarks        # writes advise.json and advise.md
 
-The sizes are drawn with a fixed seed, and none of them is one that the rates were fitted to (FITTED). Each op runs in
+The sizes are drawn with a fixed seed, and none of them is one that the rates were fitted to (FITTED). Another `--seed`
+draws other sizes than those: rates may be fitted to what it measures, and SEED remains a test of them. Each op runs in
 eager PyTorch, as the library's product with a generated epilogue, and fused, all in turn. A verdict agrees where what
 it advises takes at most AGREES times the time of the fastest. The record names the commit that last changed the model.
 """
@@ -114,13 +115,19 @@ DIMS = {"elementwise": ("...", "N"), "row": ("...", "C"), "product": ("...", "N"
 # --- sizes --------------------------------------------------------------------------------------
 
 
-def drawn() -> dict[str, list[tuple[int, ...]]]:
-    """Sizes for each op: `COUNT` for each kind, spread over its ops."""
-    random_ = random.Random(SEED)  # noqa: S311 - reproducible, not secret
-    found: dict[str, list[tuple[int, ...]]] = {op: [] for ops in KINDS.values() for op in ops}
+Sizes = dict[str, list[tuple[int, ...]]]
+
+
+def drawn(seed: int = SEED, count: int = COUNT) -> Sizes:
+    """Sizes for each op: `count` for each kind, spread over its ops; those of SEED are drawn by no other seed."""
+    kept = set(FITTED)
+    if seed != SEED:
+        kept |= {sizes for of_op in drawn().values() for sizes in of_op}
+    random_ = random.Random(seed)  # noqa: S311 - reproducible, not secret
+    found: Sizes = {op: [] for ops in KINDS.values() for op in ops}
     for kind, ops in KINDS.items():
-        taken = set(FITTED)
-        for number in range(COUNT):
+        taken = set(kept)
+        for number in range(count):
             sizes = next(one for one in iter(partial(draw, kind, random_), None) if one not in taken)
             taken.add(sizes)
             found[ops[number % len(ops)]].append(sizes)
@@ -315,9 +322,13 @@ def main() -> int:
     )
     parser.add_argument("--out", type=Path, help="the folder that advise.json and advise.md are written to")
     parser.add_argument("--kinds", default=",".join(KINDS), help=f"default: {','.join(KINDS)}")
+    parser.add_argument(
+        "--seed", type=int, default=SEED, help=f"what the sizes are drawn with; default: {SEED}"
+    )
+    parser.add_argument("--count", type=int, default=COUNT, help=f"sizes of each kind; default: {COUNT}")
     arguments = parser.parse_args()
     kinds = arguments.kinds.split(",")
-    source = Source("advise.op", spec_text(drawn()))
+    source = Source("advise.op", spec_text(drawn(arguments.seed, arguments.count)))
     build, package = load_sources([source], lambda path: Source(path, ""))
     ops = {op.ir.name: op.ir for spec in build.specs for op in spec.ops}
     target = "sm_90" if TINY else own_target()
@@ -328,7 +339,7 @@ def main() -> int:
                 for row in measure(kind, ops[name], package, target):
                     rows.append(row)
                     print("  ".join(cells(row)), flush=True)
-    about = {**machine(), "model": frozen_at(), "target": target}
+    about = {**machine(), "model": frozen_at(), "target": target, "seed": str(arguments.seed)}
     report(rows, about, kinds, arguments.out)
     return 1 if any(row.fault for row in rows) else 0
 
@@ -357,8 +368,8 @@ def report(rows: Sequence[Row], about: Mapping[str, str], kinds: Sequence[str], 
     (out / "advise.json").write_text(told_json + "\n", encoding="utf-8")
     notes = "\n".join(f"- {line}" for line in (*lines, *faults))
     text = (
-        f"# Predictions of `opgen advise`\n\n{title}. Sizes drawn with seed {SEED}, bf16; microseconds, predicted / "
-        f"measured.\n\n{notes}\n\n{markdown_table(COLUMNS, table)}\n"
+        f"# Predictions of `opgen advise`\n\n{title}. bf16; microseconds, predicted / measured."
+        f"\n\n{notes}\n\n{markdown_table(COLUMNS, table)}\n"
     )
     (out / "advise.md").write_text(text, encoding="utf-8")
 
