@@ -114,6 +114,15 @@ def in_forms(case: Any, types: Types) -> Iterator[tuple[Any, ...]]:
             yield (*others[:place], config, *others[place + 1 :])
 
 
+def streamed(case: Any, types: Types) -> Iterator[tuple[Any, ...]]:
+    """Blocks of a middle size for every kernel of an op, with each form of a product that descriptors read."""
+    others = forced(case, "middle", types)
+    for place, kernel in enumerate(case.entry.variant(types).kernels):
+        for config in _of_size(kernel, "middle", types) if isinstance(kernel, ProductKernel) else ():
+            if config.strategy == "descriptors":
+                yield (*others[:place], config, *others[place + 1 :])
+
+
 def rows_and_columns(kernel: Any) -> Iterator[str]:
     """The innermost dims of the rows of a kernel that sums, and of a product's columns; not of its batches."""
     groups = (kernel.walk.kept,) if isinstance(kernel, RowKernel) else (kernel.walk.m, kernel.walk.n)

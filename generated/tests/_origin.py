@@ -24,8 +24,9 @@ def only_tail(count: int, first: int) -> Iterator[None]:
 
 def positions(count: int, device: torch.device | None = None) -> Tensor:
     """The positions in a space of so many: `int64 [count]`."""
-    found = torch.arange(count, device=device)
-    for length, first in _tails:
-        if count == length:
-            found = found + first
-    return found
+    return torch.arange(count, device=device) + first_of(count)
+
+
+def first_of(count: int) -> int:
+    """Where the positions in a space of so many start."""
+    return sum(first for length, first in _tails if count == length)

@@ -11,6 +11,7 @@ import torch
 from torch import Tensor
 
 from ._leaves import align
+from ._origin import first_of
 from ._values import Value, certain
 
 
@@ -25,8 +26,9 @@ def take(x: Value, dims: str, at: Mapping[str, Value], onto: str) -> Value:
     """The elements of `x`, over `dims`, with the coordinates in `at` replaced by integers; zero
     outside.
 
-    The result and the values of `at` are over `onto`; leading dims broadcast from the right. Raises
-    `ValueError` for a coordinate that rests on an open decision.
+    The result and the values of `at` are over `onto`; leading dims broadcast from the right. Before
+    a tail lies what its first element is. Raises `ValueError` for a coordinate that rests on an open
+    decision.
     """
     names = dims.split()
     leading = x.value.ndim - sum(name != "..." for name in names)
@@ -41,9 +43,10 @@ def take(x: Value, dims: str, at: Mapping[str, Value], onto: str) -> Value:
         places.append(torch.arange(size).reshape(size, *(1,) * (leading - 1 - axis + columns)))
     for axis, name in enumerate((name for name in names if name != "..."), leading):
         size = x.shape[axis]
+        first = first_of(size) if name in at else 0
         along = at[name].value if name in at else align(_positions(size), name, onto).value
-        outside = outside | (along < 0) | (along >= size)
-        places.append(along.clamp(0, max(size - 1, 0)))
+        outside = outside | (along < 0) | (along >= first + size)
+        places.append((along - first).clamp(0, max(size - 1, 0)))
     return _masked(x, places, outside)
 
 

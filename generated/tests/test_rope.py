@@ -8,7 +8,7 @@ import torch.nn.functional as F
 
 from ..rope import _ENTRY as entry, _operator as operator, rope as function
 from . import _harness as harness
-from ._oracle import align, exact, index, scalar, take, where
+from ._oracle import align, exact, index, length, take, where
 
 
 def oracle(x, cos_, sin_):
@@ -18,7 +18,7 @@ def oracle(x, cos_, sin_):
     cos_ = align(exact(cos_), "... S D", "... S H D")
     sin_ = align(exact(sin_), "... S D", "... S H D")
     t0 = index(D)
-    t1 = scalar(D, "i64") // 2
+    t1 = length(D) // 2
     first = t0 < t1
     rotated = where(
         first,

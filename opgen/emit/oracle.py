@@ -40,7 +40,7 @@ from opgen.ir.nodes import (
 from opgen.ir.passes.parts import target_dims
 from opgen.primitives import PRIMITIVES, REDUCTIONS
 
-_LEAVES = "align cast contract exact exact_nibbles filled index rand scalar spread take".split() + [
+_LEAVES = "align cast contract exact exact_nibbles filled index length rand scalar spread take".split() + [
     f"{kind}_over" for kind in REDUCTIONS
 ]
 #: What a formula may import from the oracle.
@@ -205,7 +205,7 @@ class _Body:
             case Read(param=name) | Scalar(param=name) | Const(param=name):
                 return Text(self.names[name])
             case Size(dim=dim):
-                return Text(f'scalar({self._size(dim)}, "i64")')
+                return Text(f"length({self._size(dim)})")
             case Index(dim=dim):
                 return Text(f"index({self._size(dim)})")
             case Random(dims=dims, seed=seed):

@@ -9,7 +9,7 @@ with stride 1 along the innermost dim, 2 with any strides. The hundreds say in w
 import triton
 import triton.language as tl
 
-from ._tiles import in_elements
+from ._tiles import in_elements, moved
 
 
 @triton.jit
@@ -71,16 +71,16 @@ def row_offsets(at, strides, LAYOUT: tl.constexpr, RANK: tl.constexpr):
         if KIND == 1 and RANK == 1:
             result = at[0]
         else:
-            result = at[0] * in_elements(strides[0], SCALE, at[0])
+            result = moved(at[0], strides[0], SCALE)
         if RANK > 1:
             if KIND == 1:
                 result += at[3]
             else:
-                result += at[3] * in_elements(strides[3], SCALE, at[3])
+                result += moved(at[3], strides[3], SCALE)
         if RANK > 2:
-            result += at[2] * in_elements(strides[2], SCALE, at[2])
+            result += moved(at[2], strides[2], SCALE)
         if RANK > 3:
-            result += at[1] * in_elements(strides[1], SCALE, at[1])
+            result += moved(at[1], strides[1], SCALE)
         return result
 
 
@@ -95,14 +95,14 @@ def col_offsets(at, strides, LAYOUT: tl.constexpr, RANK: tl.constexpr):
         if KIND == 1 and RANK == 1:
             result = at[0]
         else:
-            result = at[0] * in_elements(strides[0], SCALE, at[0])
+            result = moved(at[0], strides[0], SCALE)
         if RANK > 1:
             if KIND == 1:
                 result += at[2]
             else:
-                result += at[2] * in_elements(strides[2], SCALE, at[2])
+                result += moved(at[2], strides[2], SCALE)
         if RANK > 2:
-            result += at[1] * in_elements(strides[1], SCALE, at[1])
+            result += moved(at[1], strides[1], SCALE)
         return result
 
 

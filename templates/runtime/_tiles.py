@@ -41,6 +41,12 @@ def in_elements(count, UNIT: tl.constexpr, positions):
 
 
 @triton.jit
+def moved(positions, stride, UNIT: tl.constexpr):
+    """The offsets, in elements, of positions along a dim, whose stride is passed in units."""
+    return positions * in_elements(stride, UNIT, positions)
+
+
+@triton.jit
 def tile(n_rows, n_cols, UNIT: tl.constexpr, WIDE: tl.constexpr, ROWS: tl.constexpr, COLUMNS: tl.constexpr):
     """This program's rows `[ROWS, 1]` and columns `[1, COLUMNS]`, and which of each are inside the space."""
     program = tl.program_id(0)
@@ -101,10 +107,10 @@ def offsets(at, strides, LAYOUT: tl.constexpr, RANK: tl.constexpr, UNIT: tl.cons
         if KIND == UNIT_COLUMNS:
             result += at[5]
         elif KIND == FOLDED:
-            result += at[6] * in_elements(strides[5], SCALE, at[6])
-            result += at[7] * in_elements(strides[6], SCALE, at[7])
+            result += moved(at[6], strides[5], SCALE)
+            result += moved(at[7], strides[6], SCALE)
         elif KIND != ZERO_COLUMNS:
-            result += at[5] * in_elements(strides[5], SCALE, at[5])
+            result += moved(at[5], strides[5], SCALE)
         return result
 
 
@@ -114,18 +120,18 @@ def _row_offsets(at, strides, KIND: tl.constexpr, RANK: tl.constexpr, SCALE: tl.
     if KIND == UNIT_ROWS and RANK == 2:
         result = at[0]
     else:
-        result = at[0] * in_elements(strides[0], SCALE, at[0])
+        result = moved(at[0], strides[0], SCALE)
     if RANK > 2:
         if KIND == UNIT_ROWS:
             result += at[4]
         else:
-            result += at[4] * in_elements(strides[4], SCALE, at[4])
+            result += moved(at[4], strides[4], SCALE)
     if RANK > 3:
-        result += at[3] * in_elements(strides[3], SCALE, at[3])
+        result += moved(at[3], strides[3], SCALE)
     if RANK > 4:
-        result += at[2] * in_elements(strides[2], SCALE, at[2])
+        result += moved(at[2], strides[2], SCALE)
     if RANK > 5:
-        result += at[1] * in_elements(strides[1], SCALE, at[1])
+        result += moved(at[1], strides[1], SCALE)
     return result
 
 
@@ -143,17 +149,17 @@ def mask_of(row_mask, col_mask, LAYOUT: tl.constexpr):
 
 @triton.jit
 def step(index, stride, UNIT: tl.constexpr):
-    """The offset of gathered positions, in elements, with 64 bits; `stride` counts in `UNIT` elements, 0 means 1."""
+    """The offset of gathered positions, in elements; `stride` counts in `UNIT` elements, 0 means 1."""
     if UNIT == 0:
-        return index.to(tl.int64)
+        return index
     else:
-        return index.to(tl.int64) * (tl.cast(stride, tl.int64) * UNIT)
+        return index * (tl.cast(stride, tl.int64) * UNIT)
 
 
 @triton.jit
 def inside(index, size, UNIT: tl.constexpr):
     """Whether gathered positions are inside a dim of `size * UNIT` elements."""
-    return (index >= 0) & (index < tl.cast(size, tl.int64) * tl.cast(UNIT, tl.int64))
+    return (index >= 0) & (index < tl.cast(size, tl.int64) * UNIT)
 
 
 @triton.jit

@@ -48,6 +48,17 @@ SUM_OF_GATHERED = (
     "op f(x: f32[B, L], w: f32[W]) -> y: f32[B, L] { y = sum[W](x[L: index[L] - index[W]] * w) }"
 )
 SUM_AND_SIZES = "op f(x: f32[M, C]) -> y: f32[M] { y = sum[C](x) + M * C // 2 }"
+MIRRORED = """
+op f(x: T[..., N], w: f16[N]) -> (y: T[..., N], p: i64[..., N], s: f32[..., N]) for T in {f32, f16} {
+  require N % 4 == 0
+  y = x[N: N - 1 - index[N]] + w
+  p = index[N] * N
+  s = cast(index[N], f32) / N
+}
+"""
+MIRRORED_NIBBLES = """
+op f(q: u4[M, N], x: f32[N / 2, M]) -> y: f32[M, N] { y = q[N: N - 1 - index[N], M: M - 1 - index[M]] + x }
+"""
 SPECS = {
     "coarse": COARSE,
     "coarse_first": COARSE_FIRST,
@@ -65,6 +76,8 @@ SPECS = {
     "sum_of_gathered": SUM_OF_GATHERED,
     "sum_and_sizes": SUM_AND_SIZES,
     "chained": CHAINED,
+    "mirrored": MIRRORED,
+    "mirrored_nibbles": MIRRORED_NIBBLES,
 }
 
 

@@ -140,7 +140,7 @@ def _drawn_calls(case: Any) -> list[Any]:
     )
 
     @drawn
-    @given(module("tests._drawing").calls(case, _LARGEST))
+    @given(module("tests._drawn").calls(case, _LARGEST))
     def each(call: Any) -> None:
         found.append(call)
 

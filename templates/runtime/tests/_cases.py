@@ -258,6 +258,7 @@ class Call:
     seed: int = 0
     special: float = 0.1
     scale: float = 1.0  # of tensors of several rows without a range; 0 also makes masks and integers 0
+    beside: float = 1.0  # of floats that nothing is summed over, without a range
     config: Any = None
 
     def layout(self, name: str) -> Layout:
@@ -287,7 +288,9 @@ class Call:
         for name in ("offsets", "fewer", "ones", "left_out", "as_tensors"):
             value = getattr(self, name)
             parts += [f"{name} {value}"] if value else []
-        parts += [f"scale {self.scale}"] if self.scale != 1.0 else []
+        for name in ("scale", "beside"):
+            value = getattr(self, name)
+            parts += [f"{name} {value}"] if value != 1.0 else []
         return ", ".join(parts)
 
 
@@ -336,6 +339,8 @@ def make_arguments(case: Case, call: Call, device: torch.device) -> Arguments:
             values = draw_tensor(shape, dtype, generator, limits, special)
         if spec.range is None and (0 < len(axes) < len(shape) or not dtype.is_floating_point):
             values = _scaled(values, call.scale)
+        if spec.range is None and not axes:
+            values = _scaled(values, call.beside)
         guarded = guarded_update if spec.updated else guarded_input
         layout, offset = call.layout(spec.name), call.offsets.get(spec.name, 0)
         tensors[spec.name] = guarded(values.to(device), layout, offset)

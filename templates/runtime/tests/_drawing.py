@@ -1,6 +1,4 @@
-"""Which calls of an op are tested: a systematic list for each purpose, and a strategy for all the
-rest.
-"""
+"""Which calls of an op are tested: a systematic list for each purpose."""
 
 from __future__ import annotations
 
@@ -11,15 +9,12 @@ from dataclasses import replace
 from typing import Any
 
 import torch
-from hypothesis import assume
-from hypothesis import strategies as st
 
 from .. import _runtime as rt
 from ._blocks import (
     SMALL,
     beyond,
     configs_to_run,
-    drawn,
     edges,
     everyday,
     forced,
@@ -32,7 +27,6 @@ from ._blocks import (
 from ._cases import Call, Case, Number, ScalarSpec, plain_numbers
 from ._draw import draw_number
 from ._memory import (
-    DISTINCT,
     LAYOUTS,
     SHARING,
     Layout,
@@ -41,6 +35,7 @@ from ._memory import (
     aligned_transposed,
     gapped,
     gapped_at,
+    gapped_moved,
     paged,
 )
 from ._random import rand
@@ -61,9 +56,6 @@ MOST_DIMS = 6
 """Of the spaces that kernels walk; tensors of more are copied."""
 
 Shape = tuple[int, ...]
-
-
-# -- systematic calls ------------------------------------------------------------------------------
 
 
 class Maker:
@@ -204,12 +196,23 @@ def scaled_calls(case: Case) -> Iterator[Call]:
     for scale in _SCALES:
         for config in in_forms(case, types):
             for call in maker.call((3, 33), {}, types=types, config=config, scale=scale):
-                large = {
-                    one.name: _BEYOND[one.type]
-                    for one in case.scalars
-                    if one.type in _BEYOND and not one.const and one.range is None
-                }
-                yield replace(call, numbers={**call.numbers, **large})
+                yield replace(call, numbers={**call.numbers, **_beyond_numbers(case)})
+
+
+def beyond_calls(case: Case) -> Iterator[Call]:
+    """Scalars beyond the next narrower type, as tensors and as numbers."""
+    large = _beyond_numbers(case)
+    for as_tensors in (frozenset(large), frozenset[str]()) if large else ():
+        for call in Maker(case).call((70,), {}):
+            yield replace(call, numbers={**call.numbers, **large}, as_tensors=as_tensors)
+
+
+def _beyond_numbers(case: Case) -> dict[str, Number]:
+    return {
+        one.name: _BEYOND[one.type]
+        for one in case.scalars
+        if one.type in _BEYOND and not one.const and one.range is None
+    }
 
 
 def layout_calls(case: Case) -> Iterator[Call]:
@@ -250,6 +253,7 @@ def rank_calls(case: Case) -> Iterator[Call]:
         for place in places[:1] if rank > MOST_DIMS else places:
             shape = (*small, _LONG) if place == 0 else (*small[:-1], _LONG, small[-1])
             yield from maker.call(shape, everywhere(case, gapped_at(place)), block="middle")
+    yield from _turned_calls(case, maker)
     specs = (*case.tensors, *case.results)
     for number, layout in enumerate((aligned, aligned_transposed, aligned_stepped)):
         for shape in ((16, 48), (2, 16, 32), (2, 16, 16))[: 2 if case.summed else 3]:
@@ -259,6 +263,20 @@ def rank_calls(case: Case) -> Iterator[Call]:
         for spec in specs[at : at + 1] if case.summed else specs:
             layouts = {**everywhere(case, layout), spec.name: gapped}
             yield from maker.call((2, 16, 32), layouts, block="middle")
+
+
+def _turned_calls(case: Case, maker: Maker) -> Iterator[Call]:
+    """Inputs whose fastest dim is the results' slowest, so that the last, by which positions count, is no tile's edge."""
+    if case.summed or not case.whole:
+        return
+    results = {spec.name for spec in case.targets}
+    for rank in (MOST_DIMS - 1, MOST_DIMS):
+        for place in range(1, rank - 1):
+            layouts = {
+                name: gapped_at(place) if name in results else gapped_moved
+                for name in everywhere(case, gapped)
+            }
+            yield from maker.call(_SMALL_SIZES[:rank], layouts, block="middle")
 
 
 def config_calls(case: Case) -> Iterator[Call]:
@@ -292,97 +310,3 @@ def _beyond(
     yield from maker.call((config.block + 1,), {}, **more)
     for rows, columns in (config.tile, config.turned):
         yield from maker.call((min(rows, 64) + 1, columns + 1), everywhere(case, gapped), **more)
-
-
-# -- drawn calls -----------------------------------------------------------------------------------
-
-_EDGES = (1, 2, 3, 4, 7, 8, 15, 16, 17, 31, 32, 33, 63, 64, 65, 100, 129)
-
-
-@st.composite
-def calls(draw: st.DrawFn, case: Case, limit: int) -> Call:
-    """Any call of up to `limit` elements: ranks, sizes, types, layouts, broadcasts, numbers,
-    configs.
-    """
-    zeros = (0,) if draw(st.integers(0, 19)) == 19 else ()
-    sizes_of = st.sampled_from(_EDGES + zeros)
-    numbers, special = _drawn_numbers(draw, case)
-    leading = tuple(draw(st.lists(sizes_of, max_size=3))) if case.has_leading else ()
-    wanted = {name: draw(sizes_of) for name in case.names}
-    leading, wanted = _capped(case, leading, wanted, limit)
-    sizes = case.fitted(wanted, numbers)
-    if sizes is None:
-        sizes = case.fitted({}, numbers)
-    if sizes is None:
-        raise ValueError(f"{case.name}: no small sizes meet its requirements")
-    types = draw(st.sampled_from(case.choices()))
-    call = Call(
-        sizes,
-        types=types,
-        numbers=numbers,
-        leading=leading,
-        layouts=_drawn_layouts(draw, case),
-        offsets={spec.name: draw(st.sampled_from((0, 1, 3, 16))) for spec in case.tensors},
-        **_drawn_broadcasts(draw, case, len(leading)),
-        left_out=frozenset(
-            one.name for one in case.tensors if one.optional and draw(st.booleans())
-        ),
-        as_tensors=frozenset(
-            one.name for one in case.scalars if not one.const and draw(st.booleans())
-        ),
-        seed=draw(st.integers(0, 999)),
-        special=special,
-        config=draw(st.sampled_from(drawn(case, types))),
-    )
-    assume(not case.is_refused(call))
-    return call
-
-
-def _drawn_numbers(draw: st.DrawFn, case: Case) -> tuple[dict[str, Number], float]:
-    """A value for each scalar, special in one call of ten, and the share of special values in
-    tensors.
-    """
-    generator = torch.Generator().manual_seed(draw(st.integers(0, 999)))
-    special = 1.0 if draw(st.integers(0, 9)) == 9 else 0.0
-    numbers = {
-        one.name: (
-            draw(st.sampled_from(const_values(one)))
-            if one.const
-            else draw_number(one.type, generator, one.range, special)
-        )
-        for one in case.scalars
-    }
-    return numbers, draw(st.sampled_from((0.1, 0.0, 0.3)))
-
-
-def _capped(
-    case: Case, leading: Shape, wanted: dict[str, int], limit: int
-) -> tuple[Shape, dict[str, int]]:
-    """The same with the largest sizes cut until the space has no more than `limit` elements."""
-    sizes = {**{place: size for place, size in enumerate(leading)}, **wanted}
-    space = [*range(len(leading)), *(name for name in wanted)]
-    while math.prod(sizes[key] for key in space) > limit:
-        largest = max(space, key=lambda key: sizes[key])
-        sizes[largest] = (sizes[largest] + 1) // 2
-    return tuple(sizes[place] for place in range(len(leading))), {n: sizes[n] for n in wanted}
-
-
-def _drawn_layouts(draw: st.DrawFn, case: Case) -> dict[str, Layout]:
-    written = {spec.name for spec in case.targets}
-    return {
-        spec.name: draw(st.sampled_from(DISTINCT if spec.name in written else LAYOUTS))
-        for spec in (*case.tensors, *case.results)
-    }
-
-
-def _drawn_broadcasts(draw: st.DrawFn, case: Case, rank: int) -> dict[str, Any]:
-    """Which leading dims each tensor lacks or has with size 1; what is updated has all of them."""
-    fewer: dict[str, int] = {}
-    ones: dict[str, frozenset[int]] = {}
-    if rank == 0 or draw(st.booleans()):
-        return {"fewer": fewer, "ones": ones}
-    for spec in case.tensors:
-        if spec.has_leading and not spec.updated:
-            fewer[spec.name] = draw(st.integers(0, rank))
-            ones[spec.name] = frozenset(draw(st.sets(st.integers(0, rank - 1), max_size=2)))
-    return {"fewer": fewer, "ones": ones}

@@ -241,7 +241,9 @@ def _check_refusals(case: Case) -> None:
                 refused = replace(call, sizes=sizes)
                 try:
                     case.entry.run(make_arguments(case, refused, DEVICE).given, None, call.config)
-                except ValueError:
+                except ValueError as error:
+                    if f"{name} = {size}" not in str(error):
+                        _fail(case, refused, f"what was given is not told: {error}")
                     continue
                 _fail(case, refused, "sizes that the op's requirements exclude were accepted")
     _check_extremes_of_nothing(case)

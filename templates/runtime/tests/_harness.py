@@ -16,7 +16,8 @@ from .. import _runtime as rt
 from ._call import DEVICE, Fault, check_call, needs_kernels
 from ._cases import Call, Case, ScalarSpec, TensorSpec
 from ._check import Report
-from ._drawing import block_calls, calls, config_calls, layout_calls, rank_calls
+from ._drawing import block_calls, config_calls, layout_calls, rank_calls
+from ._drawn import calls
 from ._forms import check_entrances, check_results
 from ._references import check_independent, check_reference
 from ._wide import check_wide

@@ -7,7 +7,7 @@ from torch import Tensor
 
 from ._integers import wrap
 from ._intervals import F64
-from ._origin import positions
+from ._origin import first_of, positions
 from ._values import Value, certain, literal
 
 
@@ -43,6 +43,11 @@ def filled(x: Value, *sizes: int) -> Value:
 def index(size: int, device: torch.device | None = None) -> Value:
     """The positions along a dim: `i64 [size]`."""
     return certain(positions(size, device), "i64")
+
+
+def length(size: int, device: torch.device | None = None) -> Value:
+    """The size of a dim: `i64`, 0-d."""
+    return literal(first_of(size) + size, "i64", device)
 
 
 def align(x: Value, dims: str, onto: str) -> Value:

@@ -99,6 +99,12 @@ def gapped_at(place: int) -> Layout:
     return layout
 
 
+def gapped_moved(shape: Shape) -> Shape:
+    """The same, with the first dim as the fastest and of unit stride."""
+    order = _last_first(shape)
+    return strides_in_order(shape, [*order[-1:], *order[:-1]], room=1)
+
+
 def gapped_transposed(shape: Shape) -> Shape:
     """The same, transposed, and with a step."""
     return strides_in_order(shape, range(len(shape)), room=1, step=2)

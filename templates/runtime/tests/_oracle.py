@@ -47,7 +47,7 @@ from ._functions import (
     trunc,
     where,
 )
-from ._leaves import align, exact, exact_nibbles, filled, index, scalar
+from ._leaves import align, exact, exact_nibbles, filled, index, length, scalar
 from ._places import spread, take
 from ._random import rand
 from ._reductions import (
@@ -94,6 +94,7 @@ __all__ = [
     "isfinite",
     "isinf",
     "isnan",
+    "length",
     "log",
     "log1p",
     "log2",

@@ -14,7 +14,7 @@ from .. import _runtime as rt
 from ._call import compare, evaluate
 from ._cases import Call, Case, make_arguments
 from ._check import Report
-from ._drawing import Maker, broadcast_calls, everywhere, scaled_calls, tie_calls
+from ._drawing import Maker, beyond_calls, broadcast_calls, everywhere, scaled_calls, tie_calls
 from ._functions import cast, open_roundings
 from ._leaves import exact
 from ._memory import gapped, swapped
@@ -35,7 +35,7 @@ def check_reference(case: Case) -> None:
     """The eager reference, which CPU tensors take, gives what the oracle allows."""
     exact = bool(case.contractions)  # f32 products are rounded once, from f64
     report = Report(f"{case.name}, eager reference", may_be_exact=exact)
-    for call in (*_calls(case), *tie_calls(case), *scaled_calls(case)):
+    for call in (*_calls(case), *tie_calls(case), *scaled_calls(case), *beyond_calls(case)):
         arguments = make_arguments(case, call, CPU)
         expected = evaluate(case, arguments)
         found = case.entry.reference(*(arguments.given[spec.name] for spec in case.parameters))

@@ -5,18 +5,20 @@ from __future__ import annotations
 import contextlib
 import math
 import mmap
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
+from typing import Any
 
 import pytest
 import torch
 from torch import Tensor
 
 from .. import _runtime as rt
-from ._blocks import kernels_of, rows_and_columns, undivided
+from ._blocks import kernels_of, rows_and_columns, streamed, undivided
 from ._call import DEVICE, compare, evaluate, needs_kernels, target_shapes, watching
-from ._cases import Call, Case, make_arguments
+from ._cases import Arguments, Call, Case, make_arguments
 from ._drawing import Maker
+from ._memory import expanded_columns
 from ._origin import only_tail
 
 WIDE = 2**30
@@ -24,8 +26,14 @@ WIDE = 2**30
 
 _ROWS = 3
 
+_DEEP, _BESIDE = 64, 2.0**17
+"""Elements of a row of whole 16 bytes, and the scale of what is added to sums over it."""
+
 _TAIL = 112
 """Elements that are looked at, at the end of those that are too many; a multiple of 16, as some sizes are."""
+
+_CONSTANTS = 3
+"""Calls whose inputs are constant along a dim: one number may hide what another shows."""
 
 _MOST_PROGRAMS = 40
 """What the interpreter runs of a grid: blocks that hold the tail, however they lie."""
@@ -41,15 +49,18 @@ def check_wide(case: Case) -> None:
     """Rows 2^30 elements apart, and the last block of dense tensors of more than 2^31 elements."""
     needs_kernels()
     try:
-        for call in _strided_calls(case):
+        for call in (*_strided_calls(case), *_streamed_calls(case)):
             _check_rows_apart(case, call)
         if not case.whole:
-            for call, long in _tail_calls(case):
+            for call, whole in _lengthened(case, _tail_calls(case)):
                 for step in (1, 2):  # of the first tensor: dense, and the columns of a tile
-                    _check_tail(case, call, long, step)
+                    _check_tail(case, call, whole, step)
+        elif not case.summed:
+            for call, whole in _lengthened(case, _constant_calls(case)):
+                _check_constant_tail(case, call, whole)
         if case.summed and not case.seeds and len(kernels_of(case)) == 1:
-            for call, long in _tail_calls_of_sums(case):
-                _check_tail(case, call, long, 1)
+            for call, whole in _lengthened(case, _tail_calls_of_sums(case)):
+                _check_tail(case, call, whole, 1)
     except NoMemoryError as reason:
         pytest.skip(str(reason))
     finally:
@@ -69,6 +80,18 @@ def _strided_calls(case: Case) -> Iterator[Call]:
     if case.summed:
         for _ in range(3):  # with other blocks each time
             yield from maker.call((*(1 for _ in range(rank - 1)), _ROWS), {}, types=_narrowest(case))
+
+
+def _streamed_calls(case: Case) -> Iterator[Call]:
+    """Rows of products that descriptors read, beside numbers that f16 does not have."""
+
+    def ranged(types: Mapping[str, torch.dtype]) -> int:
+        return sum(dtype == torch.bfloat16 for dtype in types.values())
+
+    types = max(case.choices(), key=ranged)
+    for config in streamed(case, types) if ranged(types) else ():
+        maker = Maker(case, inner=(_DEEP,))
+        yield from maker.call((_ROWS, _DEEP), {}, types=types, config=config, beside=_BESIDE)
 
 
 def _narrowest(case: Case) -> Mapping[str, torch.dtype]:
@@ -106,6 +129,18 @@ def _tail_calls(case: Case) -> Iterator[tuple[Call, str | None]]:
             yield call, None
 
 
+def _constant_calls(case: Case) -> Iterator[tuple[Call, str]]:
+    """Calls over the last dim of the space, along which inputs are constant: so it is known what lies far away."""
+    last = case.space[-1].name if case.space else ""
+    if last and not last.isdigit():
+        layouts = {spec.name: expanded_columns for spec in case.tensors if not spec.updated}
+        maker = Maker(case, inner=(_ROWS,))
+        for _ in range(_CONSTANTS):
+            more = {"types": _narrowest(case), "integers": (0, _ROWS - 1), "special": 0.0}
+            for call in maker.call((_TAIL,), layouts, **more):
+                yield call, last
+
+
 def _tail_calls_of_sums(case: Case) -> Iterator[tuple[Call, str | None]]:
     """Calls over one long dim that nothing is summed over, with one element along each other: of rows, or of columns.
 
@@ -122,27 +157,55 @@ def _tail_calls_of_sums(case: Case) -> Iterator[tuple[Call, str | None]]:
                 yield call, None if dim == "..." else dim
 
 
-def _check_tail(case: Case, call: Call, long: str | None, step: int) -> None:
-    """The end of a call with 2^31 more elements along a dim; the interpreter runs the last programs only."""
-    sizes, leading = dict(call.sizes), call.leading
-    if long is None:
-        leading = (2 * WIDE + _TAIL,)
-    else:
-        sizes[long] += 2 * WIDE
-    whole = replace(call, sizes=sizes, leading=leading)
-    if not case.accepts(sizes, call.numbers) or not case.divides(sizes):
-        return
+def _lengthened(
+    case: Case, made: Iterable[tuple[Call, str | None]]
+) -> Iterator[tuple[Call, Call]]:
+    """Calls, and what they are with 2^31 more elements along a dim, where the op accepts that."""
+    for call, long in made:
+        sizes, leading = dict(call.sizes), call.leading
+        if long is None:
+            leading = (2 * WIDE + _TAIL,)
+        else:
+            sizes[long] += 2 * WIDE
+        if case.accepts(sizes, call.numbers) and case.divides(sizes):
+            yield call, replace(call, sizes=sizes, leading=leading)
+
+
+def _check_tail(case: Case, call: Call, whole: Call, step: int) -> None:
+    """The end of a longer call, whose first tensor has one in `step` of its memory."""
     longer = [spec for spec in case.tensors if call.shape(spec) != whole.shape(spec)]
     if any(math.prod(call.shape(spec)) != _TAIL for spec in (*longer, *case.results)):
         return  # there are dims beside the long one
     arguments = make_arguments(case, call, DEVICE)
-    with only_tail(_TAIL, 2 * WIDE):
-        expected = evaluate(case, arguments)
     given = dict(arguments.given)
     for spec in longer:
         if given[spec.name] is not None:
             own_step = step if spec is longer[0] else 1
             given[spec.name] = _with_tail(whole.shape(spec), given[spec.name], own_step)
+    _check_end(case, call, whole, arguments, given)
+
+
+def _check_constant_tail(case: Case, call: Call, whole: Call) -> None:
+    """The same of tensors that are constant along the long dim, or a part of it."""
+    arguments = make_arguments(case, call, DEVICE)
+    given = dict(arguments.given)
+    for spec in case.tensors:
+        tensor, shape = given[spec.name], whole.shape(spec)
+        if tensor is None or shape == call.shape(spec):
+            continue
+        if shape[:-1] != call.shape(spec)[:-1] or tensor.stride(-1) != 0:
+            return  # the long dim is not its last, or it is written
+        given[spec.name] = tensor.as_strided(shape, tensor.stride())
+    if all(math.prod(call.shape(spec)) == _TAIL for spec in case.results):
+        _check_end(case, call, whole, arguments, given)
+
+
+def _check_end(
+    case: Case, call: Call, whole: Call, arguments: Arguments, given: dict[str, Any]
+) -> None:
+    """The end of the results of a longer call, of which the interpreter runs the last programs only."""
+    with only_tail(_TAIL, 2 * WIDE):
+        expected = evaluate(case, arguments)
     shapes = target_shapes(case, whole)
     outputs = [
         reserved(math.prod(shapes[spec.name]), case.dtype(spec, call.types)).view(
