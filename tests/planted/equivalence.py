@@ -6,23 +6,20 @@ A rule reads the site and the syntax trees around it. For dropped conversions, t
 from __future__ import annotations
 
 import ast
-import functools
 import itertools
 import re
-from pathlib import Path
 
 from opgen.dtypes import DTYPES
-from tests.planted import narrowing, ranks, rows
-from tests.planted.operators import Site, swapped_place
-
-Functions = dict[str, ast.FunctionDef]
+from tests.planted import narrowing, ranks, rows, symmetry
+from tests.planted.operators import Site
 
 NEARLY = 8
 """Units in the last place of f32 between two forms of one function, of which a comparison chooses the better."""
 
-_COMMUTATIVE = (ast.Add, ast.Mult, ast.BitAnd, ast.BitOr, ast.BitXor)
-_RUNTIME = Path(__file__).parents[2] / "templates" / "runtime"
-_DEVICE_FUNCTIONS = ("_tiles", "_row_tiles", "_row_reductions", "_product_tiles")
+_SIZE_IN_UNITS = re.compile(r"rt\.(in_units|unit)\(\w+\.size\(-\d+\)\)")
+"""The size of a gathered dim, below which positions are inside; a dropped function makes it larger."""
+
+_WIDENED_AGAIN = "the narrower type has the number, and the operand that it meets widens it"
 
 #: Dropped conversions that may change no value, by a pattern of what was written. The results of many calls, the same
 #: bit for bit, show whether they do not.
@@ -46,8 +43,10 @@ def by_rule(site: Site) -> str | None:
         return "figures of blocks: any that can be launched give the same values, and the tests force each config"
     if site.operator == "function dropped" and re.fullmatch(r"via\w*\(\w+\)", site.before):
         return "the wrapper shows a launch to PyTorch's tracing; without tracing it is the kernel itself"
-    if site.operator == "arguments swapped" and _is_symmetric(site):
+    if site.operator == "arguments swapped" and symmetry.is_symmetric(site):
         return "the function that is called is symmetric in the two arguments"
+    if site.operator == "arguments swapped" and symmetry.is_of_one_size(site):
+        return "both arguments are of the size of one dim"
     if site.operator == "flag changed" and site.function == "_OPERATOR":
         return _never_aliased(site)
     if ranks.is_beyond(site):
@@ -76,8 +75,6 @@ def _beyond_tests(site: Site) -> str | None:
     """Why no test comes to figures for which a type of 64 bits is needed."""
     if site.function.endswith("_finish") and "m_size" in site.statement:
         return "it takes partial sums of more elements than 32 bits count, in 16 GiB of memory"
-    if re.search("_arg(max|min)$", site.function):
-        return "it takes a row of more elements than 32 bits count"
     if site.function.endswith("_tiles") and "k_size" in site.line_text:
         return "it takes a sum over more positions than 32 bits count"
     return None
@@ -122,12 +119,16 @@ def _of_same_results(site: Site) -> str | None:
     if site.function == "reference" and site.role == "contiguous":
         return "it decides the strides of what the eager reference returns, and no value"
     if narrowing.is_widened_again(site):
-        return "the narrower type has the number, and the operand that it meets widens it"
+        return _WIDENED_AGAIN
     if narrowing.is_converted_back(site):
         return "f16 has every number of f8, to which it is converted back"
     if site.function == "mask_of" and ("LAYOUT & 7" in site.before or site.before == "7"):
         return "an unknown class has the mask of the whole tile, which is right for any tensor, only larger"
-    if site.role == "other" or (site.before.startswith("mask & inside(") and site.after == "mask"):
+    if (
+        site.role == "other"
+        or (site.before.startswith("mask & inside(") and site.after == "mask")
+        or (site.operator == "function dropped" and _SIZE_IN_UNITS.fullmatch(site.before))
+    ):
         return "no call computes a position outside, so that nothing ever stands in for what is read there"
     return _of_conversions(site)
 
@@ -151,6 +152,8 @@ def _in_products(site: Site) -> str | None:
     """The same for a kernel of products."""
     if site.operator == "choice dropped" and site.before.startswith("tl.where("):
         return "outside, an operand is computed from zeros, of which it is 0"
+    if narrowing.is_widened_again(site):
+        return _WIDENED_AGAIN
     return _of_conversions(site)
 
 
@@ -177,74 +180,6 @@ def by_exhaustion(site: Site) -> str | None:
         kind = f"(up to {NEARLY} units in the last place) the same" if site.role == "compared" else "the same"
         return f"every f16 and bf16 number, and millions of f32 ones, give {kind} result beside any others"
     return None
-
-
-def _is_symmetric(site: Site) -> bool:
-    """Whether two neighbouring arguments may be exchanged in a call of a kernel's or of the runtime's function."""
-    call = ast.parse(site.before, mode="eval").body
-    place = swapped_place(site)
-    if not isinstance(call, ast.Call) or not isinstance(call.func, ast.Name) or place is None:
-        return False
-    return _may_exchange_in(site.module, call.func.id, place)
-
-
-@functools.lru_cache(4096)
-def _may_exchange_in(source: str, name: str, place: int) -> bool:
-    functions = {**_functions(_runtime()), **_functions(source)}
-    return name in functions and _may_exchange(functions, name, place)
-
-
-def _may_exchange(functions: Functions, name: str, place: int) -> bool:
-    """Whether a function, read with a parameter and the next one exchanged, is the same function."""
-    called = functions[name]
-    names = [argument.arg for argument in called.args.args]
-    if place + 1 >= len(names):
-        return False
-    exchanged = {names[place]: names[place + 1], names[place + 1]: names[place]}
-    plain = [_canonical(statement, {}, functions) for statement in called.body]
-    return plain == [_canonical(statement, exchanged, functions) for statement in called.body]
-
-
-@functools.cache
-def _runtime() -> str:
-    return "\n".join((_RUNTIME / f"{name}.py").read_text(encoding="utf-8") for name in _DEVICE_FUNCTIONS)
-
-
-@functools.lru_cache(4)
-def _functions(source: str) -> Functions:
-    return {one.name: one for one in ast.parse(source).body if isinstance(one, ast.FunctionDef)}
-
-
-def _canonical(node: object, names: dict[str, str], functions: Functions) -> str:
-    """A tree as text, with some names exchanged; operands have no order where the operator gives them none."""
-    if isinstance(node, list):
-        return "[" + ", ".join(_canonical(one, names, functions) for one in node) + "]"
-    if not isinstance(node, ast.AST):
-        return repr(node)
-    if isinstance(node, ast.Name):
-        return names.get(node.id, node.id)
-    if isinstance(node, ast.BinOp) and isinstance(node.op, _COMMUTATIVE):
-        sides = [node.left, node.right]
-        wide = isinstance(node.op, ast.Mult) and any(_widened(one) is not None for one in sides)
-        operands = sorted(_canonical(_widened(one) or one, names, functions) for one in sides)
-        return f"{type(node.op).__name__}{64 if wide else ''}{operands}"
-    if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id in functions:
-        arguments = [_canonical(one, names, functions) for one in node.args]
-        for place in range(len(arguments) - 1):
-            if _may_exchange(functions, node.func.id, place):
-                arguments[place : place + 2] = sorted(arguments[place : place + 2])
-        return f"{node.func.id}{arguments}"
-    parts = ", ".join(_canonical(value, names, functions) for _, value in ast.iter_fields(node))
-    return f"{type(node).__name__}({parts})"
-
-
-def _widened(node: ast.expr) -> ast.expr | None:
-    """What a conversion to 64 bits converts; a product has 64 bits whichever factor it is."""
-    match node:
-        case ast.Call(func=ast.Attribute(attr="cast"), args=[value, ast.Attribute(attr="int64")]):
-            return value
-        case _:
-            return None
 
 
 def _never_aliased(site: Site) -> str | None:

@@ -11,20 +11,21 @@ from tests.planted.operators import Site
 _NUMBER_AT = {"full": {"tl": 1, "rt.eager": 0}, "scalar": {"rt.eager": 0}}
 """Which argument is the number, by the function that makes one of a type, and where it is from."""
 
-_CHOICES = ("where", "div", "maximum", "minimum")
+_CHOICES = ("where", "div", "mod", "maximum", "minimum")
 """Functions whose operands have one type; the first of a choice is the condition."""
 
 
 def is_widened_again(site: Site) -> bool:
-    """Whether a number that f16 has, too, meets another operand of its type wherever it is used."""
-    if site.operator != "type narrowed" or not site.before.endswith("float32"):
+    """Whether a number that the narrower type has, too, meets another operand of its type wherever it is used."""
+    if site.operator != "type narrowed" or not site.before.endswith(tuple(_HAS)):
         return False
     owner = ast.parse(site.owner)
     call = next((node for node in ast.walk(owner) if _has_type_at(node, site)), None)
-    if not isinstance(call, ast.Call) or not _is_exact(_number(call)):
+    number = _number(call) if isinstance(call, ast.Call) else None
+    if not isinstance(call, ast.Call) or number is None or not _HAS[site.before.rpartition(".")[2]](number):
         return False
-    parents = {child: parent for parent in ast.walk(owner) for child in ast.iter_child_nodes(parent)}
-    return _meets_another(call, owner, parents)
+    functions = {one.name: one for one in ast.parse(site.module).body if isinstance(one, ast.FunctionDef)}
+    return _Uses(owner, functions).meet_another(call)
 
 
 def is_converted_back(site: Site) -> bool:
@@ -66,34 +67,57 @@ def _number(call: ast.Call) -> float | None:
         return None
 
 
-def _is_exact(number: float | None) -> bool:
-    """Whether f16 has a number."""
-    if number is None:
-        return False
+def _has_f16(number: float) -> bool:
     try:
         return bool(struct.unpack("e", struct.pack("e", number))[0] == number)
     except OverflowError:
         return False
 
 
-def _meets_another(node: ast.expr, owner: ast.AST, parents: dict[ast.AST, ast.AST]) -> bool:
-    """Whether an operand beside an expression, or beside each use of its name, is no plain number."""
-    match parents[node]:
-        case ast.BinOp(left=left, right=right):
-            others = [left, right]
-        case ast.Call(func=function, args=arguments) if ast.unparse(function).endswith(_CHOICES):
-            others = arguments[1:] if ast.unparse(function).endswith("where") else arguments
-        case ast.Assign(targets=[ast.Name(id=name)]):
-            uses = [
-                one
-                for one in ast.walk(owner)
-                if isinstance(one, ast.Name) and one.id == name and isinstance(one.ctx, ast.Load)
-            ]
-            own = [one for one in uses if not _is_of_given(parents[one])]
-            return bool(own) and all(_meets_another(one, owner, parents) for one in own)
-        case _:
-            return False
-    return any(one is not node and not isinstance(one, ast.Constant) for one in others)
+def _has_i32(number: float) -> bool:
+    return -(2**31) <= number < 2**31
+
+
+_HAS = {"float32": _has_f16, "int64": _has_i32}
+"""Whether the next narrower type has a number, by the type."""
+
+
+class _Uses:
+    """The uses of values in a function of a module."""
+
+    def __init__(self, owner: ast.AST, functions: dict[str, ast.FunctionDef]) -> None:
+        self._owner = owner
+        self._functions = functions
+        self._parents = {
+            child: parent for parent in ast.walk(owner) for child in ast.iter_child_nodes(parent)
+        }
+
+    def meet_another(self, node: ast.expr) -> bool:
+        """Whether an operand beside an expression, or beside each use of its name, is no plain number."""
+        match self._parents[node]:
+            case ast.BinOp(left=left, right=right):
+                others = [left, right]
+            case ast.Call(func=function, args=arguments) if ast.unparse(function).endswith(_CHOICES):
+                others = arguments[1:] if ast.unparse(function).endswith("where") else arguments
+            case ast.Call(func=ast.Name(id=name), args=arguments) if name in self._functions:
+                called = self._functions[name]
+                parameter = called.args.args[arguments.index(node)].arg
+                return _Uses(called, self._functions).of_name_meet_another(parameter)
+            case ast.Assign(targets=[ast.Name(id=name)]):
+                return self.of_name_meet_another(name)
+            case _:
+                return False
+        return any(one is not node and not isinstance(one, ast.Constant) for one in others)
+
+    def of_name_meet_another(self, name: str) -> bool:
+        """Whether each use of a name does, and there is one."""
+        uses = [
+            one
+            for one in ast.walk(self._owner)
+            if isinstance(one, ast.Name) and one.id == name and isinstance(one.ctx, ast.Load)
+        ]
+        own = [one for one in uses if not _is_of_given(self._parents[one])]
+        return bool(own) and all(map(self.meet_another, own))
 
 
 def _is_of_given(parent: ast.AST) -> bool:

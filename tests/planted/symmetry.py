@@ -1,0 +1,138 @@
+"""Calls in which two neighbouring arguments may change places: the function is the same, or so are the arguments."""
+
+from __future__ import annotations
+
+import ast
+import functools
+import re
+from pathlib import Path
+
+from tests.planted.operators import Site, swapped_place
+
+_COMMUTATIVE = (ast.Add, ast.Mult, ast.BitAnd, ast.BitOr, ast.BitXor)
+_RUNTIME = Path(__file__).parents[2] / "templates" / "runtime"
+_DEVICE_FUNCTIONS = ("_tiles", "_row_tiles", "_row_reductions", "_product_tiles")
+_LAUNCH = re.compile(r"via\((\w+)\)\[launch\.\w+\]")
+_SIZE = re.compile(r"\b(\w+)\.size\((-\d+)\)")
+
+
+def is_symmetric(site: Site) -> bool:
+    """Whether two neighbouring arguments may be exchanged in a call of a kernel's or of the runtime's function."""
+    call, place = ast.parse(site.before, mode="eval").body, swapped_place(site)
+    if not isinstance(call, ast.Call) or place is None or _is_spread(call.args[: place + 2]):
+        return False
+    launch = _LAUNCH.fullmatch(ast.unparse(call.func))
+    name = launch[1] if launch else ast.unparse(call.func)
+    return _may_exchange(site.module, name, place)
+
+
+def is_of_one_size(site: Site) -> bool:
+    """Whether two neighbouring arguments of a launch are of one dim's size, by its name or by a tensor that has it."""
+    call, place = ast.parse(site.before, mode="eval").body, swapped_place(site)
+    if not site.function.startswith("_launch_") or not isinstance(call, ast.Call) or place is None:
+        return False
+    dims = _dims_of_inputs(site.module)
+
+    def by_name(found: re.Match[str]) -> str:
+        dim = dims.get(found[1], ())[int(found[2]) :][:1]
+        return f"sizes['{dim[0]}']" if dim and dim[0].isidentifier() else found[0]
+
+    one, other = (_SIZE.sub(by_name, ast.unparse(argument)) for argument in call.args[place : place + 2])
+    return one == other
+
+
+def _is_spread(arguments: list[ast.expr]) -> bool:
+    return any(isinstance(one, ast.Starred) for one in arguments)
+
+
+@functools.lru_cache(4)
+def _dims_of_inputs(source: str) -> dict[str, tuple[str, ...]]:
+    """The dims of the tensors that the operator of a module declares."""
+    return {
+        ast.literal_eval(node.args[0]): ast.literal_eval(node.args[2])
+        for node in ast.walk(ast.parse(source))
+        if isinstance(node, ast.Call) and ast.unparse(node.func) == "rt.Tensor"
+    }
+
+
+@functools.lru_cache(4096)
+def _may_exchange(source: str, name: str, place: int) -> bool:
+    """Whether a function that a module has or imports, read with a parameter and the next exchanged, is the same."""
+    called = _functions(source).get(name)
+    names = [] if called is None else [argument.arg for argument in called.args.args]
+    if called is None or place + 1 >= len(names):
+        return False
+    exchanged = {names[place]: names[place + 1], names[place + 1]: names[place]}
+    return _body(called, {}, source) == _body(called, exchanged, source)
+
+
+def _body(function: ast.FunctionDef, names: dict[str, str], source: str) -> list[str]:
+    """The statements of a function; what is assigned for good, before anything is stored, stands where it is used."""
+    stored: dict[str, list[int]] = {}
+    for node in ast.walk(function):
+        if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
+            stored.setdefault(node.id, []).append(node.lineno)
+    found: list[str] = []
+    may_move = True
+    for statement in function.body:
+        match statement:
+            case ast.Assign(targets=[ast.Name(id=name)], value=value) if (
+                may_move and len(stored[name]) == 1 and _is_settled(value, stored)
+            ):
+                names = {**names, name: _canonical(value, names, source)}
+            case ast.Expr(value=ast.Constant()):
+                pass
+            case _:
+                may_move &= not any(isinstance(one, ast.Expr) for one in ast.walk(statement))
+                found.append(_canonical(statement, names, source))
+    return found
+
+
+def _is_settled(value: ast.expr, stored: dict[str, list[int]]) -> bool:
+    """Whether nothing that a value is made of is assigned again below it."""
+    names = [one.id for one in ast.walk(value) if isinstance(one, ast.Name)]
+    return all(max(stored.get(name, [0])) < value.lineno for name in names)
+
+
+@functools.cache
+def _runtime() -> str:
+    return "\n".join((_RUNTIME / f"{name}.py").read_text(encoding="utf-8") for name in _DEVICE_FUNCTIONS)
+
+
+@functools.lru_cache(4)
+def _functions(source: str) -> dict[str, ast.FunctionDef]:
+    """The functions that a module has or imports, by name."""
+    statements = [*ast.parse(_runtime()).body, *ast.parse(source).body]
+    return {one.name: one for one in statements if isinstance(one, ast.FunctionDef)}
+
+
+def _canonical(node: object, names: dict[str, str], source: str) -> str:
+    """A tree as text, with some names exchanged; operands have no order where the operator gives them none."""
+    if isinstance(node, list):
+        return "[" + ", ".join(_canonical(one, names, source) for one in node) + "]"
+    if not isinstance(node, ast.AST):
+        return repr(node)
+    if isinstance(node, ast.Name):
+        return names.get(node.id, node.id)
+    if isinstance(node, ast.BinOp) and isinstance(node.op, _COMMUTATIVE):
+        sides = [node.left, node.right]
+        wide = isinstance(node.op, ast.Mult) and any(_widened(one) is not None for one in sides)
+        operands = sorted(_canonical(_widened(one) or one, names, source) for one in sides)
+        return f"{type(node.op).__name__}{64 if wide else ''}{operands}"
+    if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id in _functions(source):
+        arguments = [_canonical(one, names, source) for one in node.args]
+        for place in range(len(arguments) - 1):
+            if _may_exchange(source, node.func.id, place):
+                arguments[place : place + 2] = sorted(arguments[place : place + 2])
+        return f"{node.func.id}{arguments}{_canonical(node.keywords, names, source)}"
+    parts = ", ".join(_canonical(value, names, source) for _, value in ast.iter_fields(node))
+    return f"{type(node).__name__}({parts})"
+
+
+def _widened(node: ast.expr) -> ast.expr | None:
+    """What a conversion to 64 bits converts; a product has 64 bits whichever factor it is."""
+    match node:
+        case ast.Call(func=ast.Attribute(attr="cast"), args=[value, ast.Attribute(attr="int64")]):
+            return value
+        case _:
+            return None
