@@ -24,7 +24,10 @@ from tests.planted.probes import Bench, Probe, Reach
 
 DEVICE_FUNCTIONS = {
     "_tiles": ("swish", "unpacked", "looked_up", "with_scalars"),
-    "_row_tiles": ("softmax", "layer_norm", "mean_pool", "with_positions"),
+    "_row_tiles": (
+        *("softmax", "layer_norm", "mean_pool"),
+        *("with_positions", "with_variances", "with_volumes"),
+    ),
     "_row_reductions": (
         *("softmax", "layer_norm", "cross_entropy"),
         *("with_positions", "with_products", "with_variances", "with_conditions", "with_differences"),
