@@ -30,7 +30,7 @@ _UNIT = 16
 _ODD = 8
 #: Bytes of the least step of k; registers of a thread for sums and loads, and those of an element that is loaded alone;
 #: sums of a thread beside such elements. Half of both where operands are wide, and of the sums on RDNA.
-_LEAST_STEP, _REGISTERS, _ADDRESSED = 32, 224, 3
+_LEAST_STEP, _REGISTERS, _ADDRESSED = 32, 200, 3
 _SUMS_BESIDE = 64
 _Ints = tuple[int, ...]
 _GROUPS = ("batch", "m", "n", "k")
@@ -403,10 +403,10 @@ def _pointer_tile(
     walk: ProductWalk, config: ProductConfig, layout: tuple[int, ...], dtype: torch.dtype, target: str
 ) -> tuple[int, int, int]:
     """The tile of a kernel that loads through pointers: smaller where an operand is read element by element, each at an
-    address of its own in registers, or where RDNA turns bytes."""
+    address of its own in registers, or where RDNA turns an operand."""
     m, n, k = config.tile
     operands = [layout[place] for place, access in enumerate(walk.accesses) if "k" in walk.groups(access)]
-    turns = target.startswith("gfx1") and dtype.itemsize == 1 and any(one != _ALONG["k"] for one in operands)
+    turns = target.startswith("gfx1") and dtype.itemsize <= 2 and any(one != _ALONG["k"] for one in operands)
     if config.form not in ("dot", "swapped") or not (turns or any(one == 0 or one >= _ODD for one in operands)):
         return m, n, k
     threads = (64 if target.startswith("gfx9") else 32) * config.warps

@@ -548,7 +548,7 @@ _CONFIGS = {
         "f32": (
             rt.band(1, 1024, "vector pointers", (1, 4, 1024), 4, 1, 8),
             rt.band(1, rt.BEYOND, "vector pointers", (1, 8, 256), 2, 1, 8),
-            rt.band(rt.BEYOND, rt.BEYOND, "dot library", (64, 64, 32), 4, 5, 8),
+            rt.band(rt.BEYOND, rt.BEYOND, "dot library", (16, 256, 16), 8, 3, 8),
         ),
     },
     "sm_89": {
@@ -632,7 +632,7 @@ _CONFIGS = {
             rt.band(1, 1024, "vector pointers", (1, 4, 1024), 4, 1, 8),
             rt.band(1, 4096, "vector pointers", (1, 8, 512), 4, 1, 8),
             rt.band(1, rt.BEYOND, "vector pointers", (1, 8, 128), 1, 1, 8),
-            rt.band(rt.BEYOND, rt.BEYOND, "dot library", (64, 64, 32), 8, 5, 8),
+            rt.band(rt.BEYOND, rt.BEYOND, "outer library", (32, 32, 1), 4, 1, 8),
         ),
     },
     "sm_120": {
@@ -664,8 +664,8 @@ _CONFIGS = {
     },
     "gfx90a": {
         "half": (
-            rt.band(1, 1024, "vector pointers", (1, 8, 2048), 2, 1, 8),
-            rt.band(1, rt.BEYOND, "vector pointers", (1, 8, 1024), 1, 1, 8),
+            rt.band(1, 1024, "vector pointers", (1, 8, 2048), 4, 1, 8),
+            rt.band(1, rt.BEYOND, "vector pointers", (1, 8, 1024), 2, 1, 8),
             rt.band(16, 1024, "dot pointers", (16, 32, 64), 4, 4, 8, split=4),
             rt.band(16, rt.BEYOND, "dot pointers", (16, 32, 64), 4, 4, 8),
             rt.band(64, 1024, "dot pointers", (64, 128, 32), 4, 4, 8, split=8),
@@ -688,9 +688,9 @@ _CONFIGS = {
     },
     "gfx942": {
         "half": (
-            rt.band(1, 1024, "vector pointers", (1, 4, 4096), 2, 1, 8),
-            rt.band(1, 4096, "vector pointers", (1, 8, 2048), 2, 1, 8),
-            rt.band(1, rt.BEYOND, "vector pointers", (1, 8, 1024), 1, 1, 8),
+            rt.band(1, 1024, "vector pointers", (1, 4, 4096), 4, 1, 8),
+            rt.band(1, 4096, "vector pointers", (1, 8, 2048), 4, 1, 8),
+            rt.band(1, rt.BEYOND, "vector pointers", (1, 8, 1024), 2, 1, 8),
             rt.band(16, 1024, "dot pointers", (16, 32, 64), 4, 5, 8, split=8),
             rt.band(16, 4096, "dot pointers", (16, 32, 64), 4, 4, 8, split=4),
             rt.band(16, rt.BEYOND, "dot pointers", (16, 32, 64), 4, 4, 8),
@@ -718,8 +718,8 @@ _CONFIGS = {
     },
     "gfx950": {
         "half": (
-            rt.band(1, 4096, "vector pointers", (1, 8, 2048), 2, 1, 8),
-            rt.band(1, rt.BEYOND, "vector pointers", (1, 8, 1024), 1, 1, 8),
+            rt.band(1, 4096, "vector pointers", (1, 8, 2048), 4, 1, 8),
+            rt.band(1, rt.BEYOND, "vector pointers", (1, 8, 1024), 2, 1, 8),
             rt.band(16, 1024, "dot pointers", (16, 64, 64), 4, 5, 8, split=8),
             rt.band(16, rt.BEYOND, "dot pointers", (16, 32, 64), 4, 5, 8),
             rt.band(64, 1024, "dot pointers", (64, 32, 64), 4, 5, 8, split=8),
@@ -730,14 +730,13 @@ _CONFIGS = {
             rt.band(128, rt.BEYOND, "dot pointers", (128, 64, 64), 4, 4, 8),
             rt.band(256, 1024, "dot pointers", (64, 64, 64), 4, 4, 8, split=8),
             rt.band(256, 4096, "dot pointers", (64, 64, 64), 4, 5, 8),
-            rt.band(256, rt.BEYOND, "dot pointers", (128, 128, 32), 4, 5, 8),
+            rt.band(256, rt.BEYOND, "dot pointers", (128, 128, 32), 8, 5, 8),
             rt.band(512, 1024, "dot pointers", (64, 128, 32), 4, 5, 8, split=4),
             rt.band(512, 4096, "dot pointers", (128, 64, 64), 4, 4, 8),
-            rt.band(512, rt.BEYOND, "dot pointers", (256, 128, 32), 8, 4, 8),
+            rt.band(512, rt.BEYOND, "dot pointers", (128, 128, 32), 8, 5, 8),
             rt.band(1024, 1024, "dot pointers", (64, 64, 64), 4, 5, 16),
-            rt.band(1024, 4096, "dot pointers", (128, 128, 32), 4, 5, 8),
-            rt.band(1024, rt.BEYOND, "dot pointers", (256, 128, 32), 8, 4, 8),
-            rt.band(rt.BEYOND, rt.BEYOND, "dot pointers", (256, 128, 32), 8, 4, 16),
+            rt.band(1024, rt.BEYOND, "dot pointers", (128, 128, 32), 8, 5, 8),
+            rt.band(rt.BEYOND, rt.BEYOND, "dot pointers", (128, 128, 32), 8, 5, 16),
         ),
         "f32": (
             rt.band(1, rt.BEYOND, "vector pointers", (1, 8, 1024), 2, 1, 8),

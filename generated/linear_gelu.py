@@ -309,13 +309,13 @@ _CONFIGS = {
     "sm_75": {
         "half": (
             rt.band(1, 1024, "vector pointers", (1, 4, 1024), 2, 1, 8),
-            rt.band(1, rt.BEYOND, "outer library", (64, 128, 1), 4, 1, 8),
-            rt.band(rt.BEYOND, rt.BEYOND, "outer library", (64, 128, 1), 4, 1, 8),
+            rt.band(1, rt.BEYOND, "outer library", (64, 128, 1), 8, 1, 8),
+            rt.band(rt.BEYOND, rt.BEYOND, "outer library", (64, 128, 1), 8, 1, 8),
         ),
         "f32": (
             rt.band(1, 1024, "vector pointers", (1, 8, 512), 4, 1, 8),
             rt.band(1, rt.BEYOND, "vector pointers", (1, 8, 128), 1, 1, 8),
-            rt.band(rt.BEYOND, rt.BEYOND, "outer library", (64, 128, 1), 4, 1, 8),
+            rt.band(rt.BEYOND, rt.BEYOND, "outer library", (64, 128, 1), 8, 1, 8),
         ),
     },
     "sm_80": {
@@ -463,7 +463,7 @@ _CONFIGS = {
             rt.band(1, 1024, "vector pointers", (1, 4, 1024), 4, 1, 8),
             rt.band(1, 4096, "vector pointers", (1, 8, 512), 4, 1, 8),
             rt.band(1, rt.BEYOND, "vector pointers", (1, 8, 128), 1, 1, 8),
-            rt.band(rt.BEYOND, rt.BEYOND, "dot library", (64, 64, 32), 4, 5, 8, halves=True),
+            rt.band(rt.BEYOND, rt.BEYOND, "dot library", (64, 64, 32), 8, 5, 8, halves=True),
         ),
     },
     "sm_120": {
@@ -515,8 +515,8 @@ _CONFIGS = {
             rt.band(rt.BEYOND, rt.BEYOND, "dot pointers", (128, 128, 32), 4, 4, 16),
         ),
         "f32": (
-            rt.band(1, 1024, "vector pointers", (1, 8, 2048), 2, 1, 8),
-            rt.band(1, rt.BEYOND, "vector pointers", (1, 8, 1024), 1, 1, 8),
+            rt.band(1, 1024, "vector pointers", (1, 8, 2048), 4, 1, 8),
+            rt.band(1, rt.BEYOND, "vector pointers", (1, 8, 1024), 2, 1, 8),
             rt.band(rt.BEYOND, rt.BEYOND, "dot library", (32, 128, 16), 4, 4, 8),
         ),
     },
@@ -545,8 +545,8 @@ _CONFIGS = {
             rt.band(rt.BEYOND, rt.BEYOND, "dot pointers", (128, 128, 32), 4, 4, 16),
         ),
         "f32": (
-            rt.band(1, 4096, "vector pointers", (1, 8, 2048), 2, 1, 8),
-            rt.band(1, rt.BEYOND, "vector pointers", (1, 8, 1024), 1, 1, 8),
+            rt.band(1, 4096, "vector pointers", (1, 8, 2048), 4, 1, 8),
+            rt.band(1, rt.BEYOND, "vector pointers", (1, 8, 1024), 2, 1, 8),
             rt.band(rt.BEYOND, rt.BEYOND, "dot library", (32, 128, 16), 4, 4, 8),
         ),
     },
@@ -570,13 +570,12 @@ _CONFIGS = {
             rt.band(512, rt.BEYOND, "dot pointers", (128, 256, 32), 8, 5, 8),
             rt.band(1024, 1024, "swapped pointers", (64, 64, 128), 4, 4, 16),
             rt.band(1024, 4096, "dot pointers", (128, 128, 64), 4, 4, 8),
-            rt.band(1024, rt.BEYOND, "dot pointers", (256, 256, 32), 8, 4, 8),
-            rt.band(rt.BEYOND, 1024, "dot pointers", (128, 256, 32), 8, 5, 16),
-            rt.band(rt.BEYOND, rt.BEYOND, "dot pointers", (256, 256, 32), 8, 4, 16),
+            rt.band(1024, rt.BEYOND, "dot pointers", (128, 256, 32), 8, 5, 8),
+            rt.band(rt.BEYOND, rt.BEYOND, "dot pointers", (128, 256, 32), 8, 5, 16),
         ),
         "f32": (
-            rt.band(1, 4096, "vector pointers", (1, 8, 2048), 2, 1, 8),
-            rt.band(1, rt.BEYOND, "vector pointers", (1, 8, 1024), 1, 1, 8),
+            rt.band(1, 4096, "vector pointers", (1, 8, 2048), 4, 1, 8),
+            rt.band(1, rt.BEYOND, "vector pointers", (1, 8, 1024), 2, 1, 8),
             rt.band(rt.BEYOND, rt.BEYOND, "dot library", (64, 64, 32), 4, 4, 8),
         ),
     },

@@ -369,11 +369,11 @@ _CONFIGS = {
             rt.band(64, 4096, "outer pointers", (32, 64, 1), 4, 1, 8),
             rt.band(64, rt.BEYOND, "outer pointers", (32, 128, 1), 4, 1, 8),
             rt.band(128, 1024, "outer pointers", (32, 32, 1), 4, 1, 8, split=4),
-            rt.band(128, 4096, "outer pointers", (64, 128, 1), 4, 1, 8),
+            rt.band(128, 4096, "outer pointers", (64, 128, 1), 8, 1, 8),
             rt.band(128, rt.BEYOND, "outer pointers", (32, 128, 1), 4, 1, 8),
             rt.band(256, 1024, "outer pointers", (64, 64, 1), 4, 1, 8),
             rt.band(256, rt.BEYOND, "outer pointers", (32, 64, 1), 4, 1, 8),
-            rt.band(512, 1024, "outer pointers", (64, 128, 1), 4, 1, 8),
+            rt.band(512, 1024, "outer pointers", (64, 128, 1), 8, 1, 8),
             rt.band(512, 4096, "outer pointers", (32, 64, 1), 4, 1, 16),
             rt.band(512, rt.BEYOND, "outer pointers", (32, 128, 1), 4, 1, 16),
             rt.band(1024, 4096, "outer pointers", (32, 64, 1), 4, 1, 16),
@@ -526,8 +526,8 @@ _CONFIGS = {
     },
     "gfx90a": {
         "i8": (
-            rt.band(1, 1024, "vector pointers", (1, 8, 4096), 2, 1, 8),
-            rt.band(1, 4096, "vector pointers", (1, 8, 2048), 1, 1, 8),
+            rt.band(1, 1024, "vector pointers", (1, 8, 4096), 4, 1, 8),
+            rt.band(1, 4096, "vector pointers", (1, 8, 2048), 2, 1, 8),
             rt.band(1, rt.BEYOND, "vector pointers", (1, 8, 1024), 1, 1, 8),
             rt.band(16, 1024, "dot pointers", (16, 32, 64), 4, 5, 8, split=8),
             rt.band(16, 4096, "dot pointers", (16, 32, 64), 4, 5, 8, split=4),
@@ -549,8 +549,8 @@ _CONFIGS = {
     },
     "gfx942": {
         "i8": (
-            rt.band(1, 1024, "vector pointers", (1, 2, 8192), 1, 1, 8),
-            rt.band(1, 4096, "vector pointers", (1, 4, 4096), 1, 1, 8),
+            rt.band(1, 1024, "vector pointers", (1, 2, 8192), 2, 1, 8),
+            rt.band(1, 4096, "vector pointers", (1, 4, 4096), 2, 1, 8),
             rt.band(1, rt.BEYOND, "vector pointers", (1, 8, 1024), 1, 1, 8),
             rt.band(16, 1024, "swapped pointers", (16, 32, 128), 4, 6, 8, split=8),
             rt.band(16, 4096, "swapped pointers", (16, 32, 256), 4, 6, 8),
@@ -573,8 +573,8 @@ _CONFIGS = {
     },
     "gfx950": {
         "i8": (
-            rt.band(1, 1024, "vector pointers", (1, 8, 2048), 1, 1, 8),
-            rt.band(1, 4096, "vector pointers", (1, 4, 4096), 1, 1, 8),
+            rt.band(1, 1024, "vector pointers", (1, 8, 2048), 2, 1, 8),
+            rt.band(1, 4096, "vector pointers", (1, 4, 4096), 2, 1, 8),
             rt.band(1, rt.BEYOND, "vector pointers", (1, 8, 1024), 1, 1, 8),
             rt.band(16, rt.BEYOND, "swapped pointers", (16, 32, 256), 4, 6, 8),
             rt.band(64, 1024, "swapped pointers", (16, 32, 256), 4, 6, 8),

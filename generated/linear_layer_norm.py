@@ -787,7 +787,7 @@ _CONFIGS_0 = {
             rt.band(1, 1024, "vector pointers", (1, 4, 1024), 4, 1, 8),
             rt.band(1, 4096, "vector pointers", (1, 8, 512), 4, 1, 8),
             rt.band(1, rt.BEYOND, "vector pointers", (1, 8, 128), 1, 1, 8),
-            rt.band(rt.BEYOND, rt.BEYOND, "dot library", (64, 64, 32), 4, 5, 8, halves=True),
+            rt.band(rt.BEYOND, rt.BEYOND, "dot library", (64, 64, 32), 8, 5, 8, halves=True),
         ),
     },
     "sm_120": {
@@ -839,8 +839,8 @@ _CONFIGS_0 = {
             rt.band(rt.BEYOND, rt.BEYOND, "dot pointers", (128, 128, 32), 4, 4, 16),
         ),
         "f32": (
-            rt.band(1, 1024, "vector pointers", (1, 8, 2048), 2, 1, 8),
-            rt.band(1, rt.BEYOND, "vector pointers", (1, 8, 1024), 1, 1, 8),
+            rt.band(1, 1024, "vector pointers", (1, 8, 2048), 4, 1, 8),
+            rt.band(1, rt.BEYOND, "vector pointers", (1, 8, 1024), 2, 1, 8),
             rt.band(rt.BEYOND, rt.BEYOND, "dot library", (32, 128, 16), 4, 4, 8),
         ),
     },
@@ -869,8 +869,8 @@ _CONFIGS_0 = {
             rt.band(rt.BEYOND, rt.BEYOND, "dot pointers", (128, 128, 32), 4, 4, 16),
         ),
         "f32": (
-            rt.band(1, 4096, "vector pointers", (1, 8, 2048), 2, 1, 8),
-            rt.band(1, rt.BEYOND, "vector pointers", (1, 8, 1024), 1, 1, 8),
+            rt.band(1, 4096, "vector pointers", (1, 8, 2048), 4, 1, 8),
+            rt.band(1, rt.BEYOND, "vector pointers", (1, 8, 1024), 2, 1, 8),
             rt.band(rt.BEYOND, rt.BEYOND, "dot library", (32, 128, 16), 4, 4, 8),
         ),
     },
@@ -899,8 +899,8 @@ _CONFIGS_0 = {
             rt.band(rt.BEYOND, rt.BEYOND, "dot pointers", (256, 256, 32), 8, 4, 16),
         ),
         "f32": (
-            rt.band(1, 4096, "vector pointers", (1, 8, 2048), 2, 1, 8),
-            rt.band(1, rt.BEYOND, "vector pointers", (1, 8, 1024), 1, 1, 8),
+            rt.band(1, 4096, "vector pointers", (1, 8, 2048), 4, 1, 8),
+            rt.band(1, rt.BEYOND, "vector pointers", (1, 8, 1024), 2, 1, 8),
             rt.band(rt.BEYOND, rt.BEYOND, "dot library", (64, 64, 32), 4, 4, 8),
         ),
     },
@@ -943,32 +943,35 @@ _WALK_1 = rt.RowWalk(
 )
 
 _CONFIGS_1 = {
-    "sm_75": {
-        2: rt.RowConfigs(
-            along=(
-                rt.RowConfig(1024, elements=2048, warps=2),
-                rt.RowConfig(4096, elements=4096, warps=4),
-                rt.RowConfig(8192, elements=8192, warps=8),
-                rt.RowConfig(16384, elements=16384, warps=16),
-                rt.RowConfig(0, elements=4096, warps=16, programs=2),
-            ),
-            across=rt.RowConfig(0, elements=2048, warps=4, columns=32),
-            split=65536,
-        ),
-        4: rt.RowConfigs(
-            along=(
-                rt.RowConfig(1024, elements=2048, warps=4),
-                rt.RowConfig(4096, elements=4096, warps=8),
-                rt.RowConfig(8192, elements=8192, warps=16),
-                rt.RowConfig(16384, elements=16384, warps=32),
-                rt.RowConfig(0, elements=4096, warps=16, programs=2),
-            ),
-            across=rt.RowConfig(0, elements=2048, warps=4, columns=32),
-            split=32768,
-        ),
-    },
     **dict.fromkeys(
-        ("sm_80", "sm_86", "sm_89", "sm_90", "sm_100", "sm_120", "gfx1100"),
+        ("sm_75", "sm_86", "sm_89"),
+        {
+            2: rt.RowConfigs(
+                along=(
+                    rt.RowConfig(1024, elements=2048, warps=2),
+                    rt.RowConfig(4096, elements=4096, warps=4),
+                    rt.RowConfig(8192, elements=8192, warps=8),
+                    rt.RowConfig(16384, elements=16384, warps=16),
+                    rt.RowConfig(0, elements=4096, warps=16, programs=2),
+                ),
+                across=rt.RowConfig(0, elements=2048, warps=4, columns=32),
+                split=65536,
+            ),
+            4: rt.RowConfigs(
+                along=(
+                    rt.RowConfig(1024, elements=2048, warps=4),
+                    rt.RowConfig(4096, elements=4096, warps=8),
+                    rt.RowConfig(8192, elements=8192, warps=16),
+                    rt.RowConfig(16384, elements=16384, warps=32),
+                    rt.RowConfig(0, elements=4096, warps=16, programs=2),
+                ),
+                across=rt.RowConfig(0, elements=2048, warps=4, columns=32),
+                split=32768,
+            ),
+        },
+    ),
+    **dict.fromkeys(
+        ("sm_80", "sm_90", "sm_100", "sm_120"),
         {
             2: rt.RowConfigs(
                 along=(
@@ -1025,6 +1028,30 @@ _CONFIGS_1 = {
             ),
         },
     ),
+    "gfx1100": {
+        2: rt.RowConfigs(
+            along=(
+                rt.RowConfig(1024, elements=2048, warps=2),
+                rt.RowConfig(4096, elements=4096, warps=4),
+                rt.RowConfig(8192, elements=8192, warps=8),
+                rt.RowConfig(16384, elements=16384, warps=16),
+                rt.RowConfig(0, elements=4096, warps=16, programs=2),
+            ),
+            across=rt.RowConfig(0, elements=1024, warps=4, columns=32),
+            split=65536,
+        ),
+        4: rt.RowConfigs(
+            along=(
+                rt.RowConfig(1024, elements=2048, warps=4),
+                rt.RowConfig(4096, elements=4096, warps=8),
+                rt.RowConfig(8192, elements=8192, warps=16),
+                rt.RowConfig(16384, elements=16384, warps=32),
+                rt.RowConfig(0, elements=4096, warps=16, programs=2),
+            ),
+            across=rt.RowConfig(0, elements=1024, warps=4, columns=32),
+            split=32768,
+        ),
+    },
 }
 
 

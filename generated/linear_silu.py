@@ -463,7 +463,7 @@ _CONFIGS = {
             rt.band(1, 1024, "vector pointers", (1, 4, 1024), 4, 1, 8),
             rt.band(1, 4096, "vector pointers", (1, 8, 512), 4, 1, 8),
             rt.band(1, rt.BEYOND, "vector pointers", (1, 8, 128), 1, 1, 8),
-            rt.band(rt.BEYOND, rt.BEYOND, "dot library", (64, 64, 32), 4, 5, 8, halves=True),
+            rt.band(rt.BEYOND, rt.BEYOND, "dot library", (64, 64, 32), 8, 5, 8, halves=True),
         ),
     },
     "sm_120": {
@@ -515,8 +515,8 @@ _CONFIGS = {
             rt.band(rt.BEYOND, rt.BEYOND, "dot pointers", (128, 128, 32), 4, 4, 16),
         ),
         "f32": (
-            rt.band(1, 1024, "vector pointers", (1, 8, 2048), 2, 1, 8),
-            rt.band(1, rt.BEYOND, "vector pointers", (1, 8, 1024), 1, 1, 8),
+            rt.band(1, 1024, "vector pointers", (1, 8, 2048), 4, 1, 8),
+            rt.band(1, rt.BEYOND, "vector pointers", (1, 8, 1024), 2, 1, 8),
             rt.band(rt.BEYOND, rt.BEYOND, "dot library", (32, 128, 16), 4, 4, 8),
         ),
     },
@@ -545,8 +545,8 @@ _CONFIGS = {
             rt.band(rt.BEYOND, rt.BEYOND, "dot pointers", (128, 128, 32), 4, 4, 16),
         ),
         "f32": (
-            rt.band(1, 4096, "vector pointers", (1, 8, 2048), 2, 1, 8),
-            rt.band(1, rt.BEYOND, "vector pointers", (1, 8, 1024), 1, 1, 8),
+            rt.band(1, 4096, "vector pointers", (1, 8, 2048), 4, 1, 8),
+            rt.band(1, rt.BEYOND, "vector pointers", (1, 8, 1024), 2, 1, 8),
             rt.band(rt.BEYOND, rt.BEYOND, "dot library", (32, 128, 16), 4, 4, 8),
         ),
     },
@@ -575,8 +575,8 @@ _CONFIGS = {
             rt.band(rt.BEYOND, rt.BEYOND, "dot pointers", (256, 256, 32), 8, 4, 16),
         ),
         "f32": (
-            rt.band(1, 4096, "vector pointers", (1, 8, 2048), 2, 1, 8),
-            rt.band(1, rt.BEYOND, "vector pointers", (1, 8, 1024), 1, 1, 8),
+            rt.band(1, 4096, "vector pointers", (1, 8, 2048), 4, 1, 8),
+            rt.band(1, rt.BEYOND, "vector pointers", (1, 8, 1024), 2, 1, 8),
             rt.band(rt.BEYOND, rt.BEYOND, "dot library", (64, 64, 32), 4, 4, 8),
         ),
     },

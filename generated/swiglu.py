@@ -458,7 +458,7 @@ _CONFIGS = {
         "f32": (
             rt.band(1, 1024, "vector pointers", (1, 4, 1024), 4, 1, 8),
             rt.band(1, rt.BEYOND, "vector pointers", (1, 8, 256), 2, 1, 8),
-            rt.band(rt.BEYOND, rt.BEYOND, "dot library", (64, 64, 32), 4, 5, 8),
+            rt.band(rt.BEYOND, rt.BEYOND, "dot library", (16, 256, 16), 8, 3, 8),
         ),
     },
     "sm_89": {
@@ -544,7 +544,7 @@ _CONFIGS = {
             rt.band(1, 1024, "vector pointers", (1, 4, 1024), 4, 1, 8),
             rt.band(1, 4096, "vector pointers", (1, 8, 512), 4, 1, 8),
             rt.band(1, rt.BEYOND, "vector pointers", (1, 8, 128), 1, 1, 8),
-            rt.band(rt.BEYOND, rt.BEYOND, "dot library", (64, 64, 32), 8, 5, 8),
+            rt.band(rt.BEYOND, rt.BEYOND, "outer library", (32, 32, 1), 4, 1, 8),
         ),
     },
     "sm_120": {
@@ -576,8 +576,8 @@ _CONFIGS = {
     },
     "gfx90a": {
         "half": (
-            rt.band(1, 1024, "vector pointers", (1, 8, 2048), 2, 1, 8),
-            rt.band(1, rt.BEYOND, "vector pointers", (1, 8, 1024), 1, 1, 8),
+            rt.band(1, 1024, "vector pointers", (1, 8, 2048), 4, 1, 8),
+            rt.band(1, rt.BEYOND, "vector pointers", (1, 8, 1024), 2, 1, 8),
             rt.band(16, 1024, "dot pointers", (16, 32, 64), 4, 4, 8, split=4),
             rt.band(16, rt.BEYOND, "dot pointers", (16, 32, 64), 4, 4, 8),
             rt.band(64, 1024, "dot pointers", (64, 128, 32), 4, 4, 8, split=8),
@@ -600,9 +600,9 @@ _CONFIGS = {
     },
     "gfx942": {
         "half": (
-            rt.band(1, 1024, "vector pointers", (1, 4, 4096), 2, 1, 8),
-            rt.band(1, 4096, "vector pointers", (1, 8, 2048), 2, 1, 8),
-            rt.band(1, rt.BEYOND, "vector pointers", (1, 8, 1024), 1, 1, 8),
+            rt.band(1, 1024, "vector pointers", (1, 4, 4096), 4, 1, 8),
+            rt.band(1, 4096, "vector pointers", (1, 8, 2048), 4, 1, 8),
+            rt.band(1, rt.BEYOND, "vector pointers", (1, 8, 1024), 2, 1, 8),
             rt.band(16, 1024, "dot pointers", (16, 32, 64), 4, 5, 8, split=8),
             rt.band(16, 4096, "dot pointers", (16, 32, 64), 4, 4, 8, split=4),
             rt.band(16, rt.BEYOND, "dot pointers", (16, 32, 64), 4, 4, 8),
@@ -630,8 +630,8 @@ _CONFIGS = {
     },
     "gfx950": {
         "half": (
-            rt.band(1, 4096, "vector pointers", (1, 8, 2048), 2, 1, 8),
-            rt.band(1, rt.BEYOND, "vector pointers", (1, 8, 1024), 1, 1, 8),
+            rt.band(1, 4096, "vector pointers", (1, 8, 2048), 4, 1, 8),
+            rt.band(1, rt.BEYOND, "vector pointers", (1, 8, 1024), 2, 1, 8),
             rt.band(16, 1024, "dot pointers", (16, 64, 64), 4, 5, 8, split=8),
             rt.band(16, rt.BEYOND, "dot pointers", (16, 32, 64), 4, 5, 8),
             rt.band(64, 1024, "dot pointers", (64, 32, 64), 4, 5, 8, split=8),

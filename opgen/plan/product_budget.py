@@ -45,22 +45,28 @@ _FREE_REGISTERS = 15
 _OTHER_REGISTERS_VECTOR = 48
 #: Registers that hold a step's operands where the matrix unit reads them from registers, as before sm_90.
 _OPERAND_REGISTERS = 32
-#: Vector and accumulation registers of a lane of CDNA, which its waves on one of four SIMDs share.
+#: Vector and accumulation registers of a lane of CDNA, which its waves on one of four SIMDs share; and those that a row
+#: without matrix instructions finds use for.
 _LANE_REGISTERS = 512
+_LANE_REGISTERS_VECTOR = 400
 _SIMDS = 4
 #: Sums of a thread that leave room for drawing a random number with each; twice as many where they lie in tensor
 #: memory, half of it where a wave of CDNA has 256 registers.
 _DRAWN_SUMS = 64
 #: Sums of a thread in a tile of plain multiplications: 32x256x16 and 64x128x16 of 4 warps spill 808 and 720 bytes on
-#: sm_90 where rows are not aligned, two products of 32x128x32 632 on sm_100.
-_PLAIN_SUMS = {"sm_90": 32, "sm_100": 32}
-#: Sums of a thread that leave room for an epilogue of so many instructions for an element: they come back from
-#: tensor memory all at once, and 128 spill up to 4,672 bytes where erfc is taken of them, finished in halves 1,456.
-_COSTLY_SUMS = {"sm_100": 64}
-_COSTLY_OPERATIONS = 32
-#: Sums of a thread that RDNA's matrix unit leaves room for: it holds each operand twice. Half of it where two products
-#: are added up without the unit.
+#: sm_90 where rows are not aligned, two products of 32x128x32 632 on sm_100, of 64x64x32 392 on sm_86, one of 64x128x16
+#: 1,688 on gfx1100.
+_PLAIN_SUMS = {"sm_86": 48, "sm_90": 32, "sm_100": 24, "gfx1100": 32}
+#: Instructions for an element of an epilogue, and sums of a thread that leave room for it. Those in tensor memory come
+#: back all at once: on sm_100, 128 spill up to 4,672 bytes where erfc is taken of them, finished in halves 1,456; on
+#: gfx950, 128 spill 944. On sm_75, where none has a matrix unit, 64 spill 912.
+_COSTLY_SUMS = {"sm_75": (32, 32), "sm_100": (32, 64), "gfx950": (24, 64)}
+#: Sums of a thread of i8 products that are added up column by row.
+_OUTER_SUMS_I8 = 32
+#: Sums of a thread that RDNA's matrix unit leaves room for: it holds each operand twice.
 _RDNA_SUMS = 64
+#: Bytes of an i8 that is multiplied, as it passes through shared memory.
+_WIDENED_I8 = 2
 
 
 @dataclass(frozen=True)
@@ -107,10 +113,10 @@ def shared_bytes(config: ProductConfig, work: Work, target: Target) -> int:
     if config.form == "vector":
         return n * config.warps * work.sum_bytes + _exchanged_row(config, work, target)
     if config.form == "outer":
-        elements = min(m * n, _OUTER_ELEMENTS * config.warps * target.warp_size)
-        packs = target.name == "sm_75" and work.width == 2  # bf16 results pass through shared memory
-        written = m * n * work.out_bytes if packs else 0
-        return max(elements * work.sum_bytes + _BESIDE_OUTER, written)
+        element = work.sum_bytes if config.split > 1 else max(work.out_bytes, 2)
+        if target.name == "sm_75" and element == 2:  # bf16 results pass through shared memory whole
+            return m * n * element + _BESIDE_ELSEWHERE
+        return min(m * n, _OUTER_ELEMENTS * config.warps * target.warp_size) * element + _BESIDE_OUTER
     operands = _operands(config, work, target)
     if config.strategy == "descriptors":
         return operands + _exchanged(config, work, target) + beside
@@ -120,8 +126,10 @@ def shared_bytes(config: ProductConfig, work: Work, target: Target) -> int:
 def _exchanged_row(config: ProductConfig, work: Work, target: Target) -> int:
     """Bytes of a row that changes its layout to that of the right operand, which is loaded in another way."""
     _, n, k = config.tile
-    if work.is_scattered or _is_widened(work):
+    if work.is_scattered:
         return k * work.sum_bytes
+    if _is_widened(work):
+        return k * (_WIDENED_I8 if work.width == 1 else work.sum_bytes)
     if work.is_turned:
         return k * work.sum_bytes * (8 if target.is_amd else min(n, 8)) // 8
     is_short = k * work.width < _WIDEST_LOAD * config.warps * target.warp_size
@@ -176,12 +184,15 @@ def _rows_down(config: ProductConfig) -> int:
 def _exchanged(config: ProductConfig, work: Work, target: Target) -> int:
     """Bytes of a tile, or of half of it, that threads exchange at a time so that each moves what lies together."""
     m, n, _ = config.tile
-    element = max(work.out_bytes, work.tile_bytes) if config.form == "swapped" else work.out_bytes
+    reads_too = config.form == "swapped" or work.is_scattered
+    element = max(work.out_bytes, work.tile_bytes) if reads_too else work.out_bytes
     written = m * n * element // (2 if config.halves else 1)
     if work.is_scattered:
         return written
     if target.is_amd:
         return written // _EXCHANGED_PART_AMD
+    if config.form == "dot" and work.out_bytes >= work.sum_bytes and target.name not in _ASYNCHRONOUS:
+        return 0  # written as the matrix unit leaves it
     if config.form == "dot":
         return written // _EXCHANGED_PART.get(target.name, 1)
     if target.name == "sm_100" and _is_asynchronous(config, work, target):
@@ -258,6 +269,8 @@ def _most_registers(config: ProductConfig, work: Work, target: Target) -> int:
 def _register_limit(config: ProductConfig, target: Target) -> int:
     """Registers that a thread can have."""
     if target.is_amd and target.warp_size == 64:
+        if config.form == "vector":
+            return _LANE_REGISTERS_VECTOR
         return _LANE_REGISTERS // max(config.warps // _SIMDS, 1) - _FREE_REGISTERS
     return _THREAD_REGISTERS - _FREE_REGISTERS
 
@@ -265,17 +278,20 @@ def _register_limit(config: ProductConfig, target: Target) -> int:
 def _most_sums(config: ProductConfig, work: Work, target: Target) -> int:
     """Sums that a thread has room for beside what else it holds; as good as any number where registers alone decide."""
     most = [_THREAD_REGISTERS * _SIMDS]
-    if config.form not in ("dot", "swapped"):
+    if config.form == "vector":
         return most[0]
+    operations, costly = _COSTLY_SUMS.get(target.name, (work.operations + 1, 0))
+    if work.operations >= operations:
+        most.append(costly)
+    if config.form == "outer":
+        return min(*most, _OUTER_SUMS_I8) if work.width == 1 else min(most)
     if work.draws:
         is_shared = target.is_amd and target.warp_size == 64 and config.warps > _SIMDS
         most.append(2 * _DRAWN_SUMS if target.name == "sm_100" else _DRAWN_SUMS // (2 if is_shared else 1))
-    if work.operations >= _COSTLY_OPERATIONS and target.name in _COSTLY_SUMS:
-        most.append(_COSTLY_SUMS[target.name])
     if _is_plain(config, work) and target.name in _PLAIN_SUMS:
         most.append(_PLAIN_SUMS[target.name])
     if target.name == "gfx1100":
-        most.append(_RDNA_SUMS // (2 if _is_plain(config, work) and work.products > 1 else 1))
+        most.append(_RDNA_SUMS)
     return min(most)
 
 

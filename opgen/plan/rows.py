@@ -18,6 +18,8 @@ from opgen.targets import Target
 #: it costs to read a row anew.
 _MEDIUM_OPERATIONS, _HEAVY_OPERATIONS = 16, 28
 _RESIDENT_BYTES = (16384, 32768, 65536)
+#: Targets where 32 warps with a row of 32,768 spill, or have too few registers.
+_SHORTER_ROWS = ("sm_75", "sm_86", "sm_89", "gfx1100")
 #: Bytes of a row from which few rows are cut into pieces.
 _SPLIT_BYTES = 131072
 #: Threads of a program of a piece: one for each of the pieces that it joins. LLVM spills where CDNA has twice as many.
@@ -93,7 +95,7 @@ def _config(part: Part, element: int, target: Target) -> RowConfig:
         RowBand(65536 // width, 8192, 16 if work else 32, columns=8192),
         RowBand(0, 8192, 32),
     ]
-    if target.name == "sm_75":  # where 32 warps with a row of 32,768 spill
+    if target.name in _SHORTER_ROWS:
         longest = min(longest, 16384)
     along = [band for band in along if band.longest <= longest]
     along += (
@@ -105,7 +107,7 @@ def _config(part: Part, element: int, target: Target) -> RowConfig:
     return RowConfig(
         width=element,
         along=tuple(replace(band, warps=min(band.warps, most_warps)) for band in along),
-        across=RowBand(0, 2048, 4, columns=32),
+        across=RowBand(0, 1024 if work == 2 and target.name == "gfx1100" else 2048, 4, columns=32),
         split=_SPLIT_BYTES // width,
         piece_warps=_PIECE_THREADS // target.warp_size,
     )
