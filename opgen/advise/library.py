@@ -12,19 +12,22 @@ ONE_KERNEL = frozenset(
     "log_softmax logsigmoid mish pow relu relu6 rsqrt selu sigmoid silu sin softmax softplus sqrt square tanh "
     "where".split()
 )
+#: One that is a kernel there, and several steps of a spec's statements.
+_OF_PYTORCH_ALONE = "rms_norm"
 
-
-_REDUCING = frozenset({"layer_norm", "softmax", "log_softmax"})
+_REDUCING = frozenset({"layer_norm", _OF_PYTORCH_ALONE, "softmax", "log_softmax"})
 
 
 @dataclass(frozen=True)
 class Launch:
-    """A kernel of eager PyTorch: the elements that it reads and writes, and whether it reduces rows."""
+    """A kernel of eager PyTorch: the elements that it reads and writes, whether it reduces rows, and whether it repeats
+    an operand of fewer elements."""
 
     name: str
     read: int
     written: int
     reduces: bool
+    spreads: bool = False
 
 
 def launches_of(
@@ -65,7 +68,7 @@ def _count(node: ast.expr, elements: Mapping[str, int], found: list[Launch]) -> 
             func=ast.Attribute(value=ast.Name(id="F" | "torch"), attr=name)
             | ast.Name(id=name)
             | ast.Subscript(value=ast.Name(id=name))
-        ) if name in ONE_KERNEL:
+        ) if name in ONE_KERNEL or (name == _OF_PYTORCH_ALONE and isinstance(node.func, ast.Attribute)):
             given = [*node.args, *(keyword.value for keyword in node.keywords)]
             taken = [_count(argument, elements, found) for argument in given]
             return _launched(name, taken, found)
@@ -88,5 +91,6 @@ def _count(node: ast.expr, elements: Mapping[str, int], found: list[Launch]) -> 
 
 def _launched(name: str, taken: list[int], found: list[Launch]) -> int:
     written = taken[0] if name in _REDUCING else max(taken)
-    found.append(Launch(name, sum(taken), written, name in _REDUCING))
+    spreads = name not in _REDUCING and any(0 < count < written for count in taken)
+    found.append(Launch(name, sum(taken), written, name in _REDUCING, spreads))
     return written

@@ -6,15 +6,14 @@ from dataclasses import dataclass
 from enum import Enum
 
 from opgen.advise import rates
+from opgen.advise.counts import total_bytes, total_operations
 from opgen.advise.setting import Setting
-from opgen.advise.work import Kernel, Product, Work, total_bytes, total_operations, work
+from opgen.advise.times import eager_time, fused_time, library_time
+from opgen.advise.work import Work, work
 from opgen.targets import Target
 
-_FEW_ROWS = 64
 _WORTH_IT = 1.05
-_WORTH_IT_OF_ONE = 1.2
-"""What a kernel must gain at least to be worth having: the model is no better than that. More is asked where PyTorch
-has one kernel, which no generated one has to be kept in step with."""
+"""What a kernel must gain at least to be worth having: the model's predictions are typically off by more."""
 
 
 class Bound(Enum):
@@ -52,7 +51,8 @@ class Advice:
     """What is advised for an op at some sizes on a target.
 
     `intensity` is operations per byte of the fused kernels, `ridge` where the target's bandwidth and its rate for this
-    op meet, `limit` the roofline's bound in microseconds.
+    op meet, `limit` the roofline's bound in microseconds. `inside` is the verdict where launches cost nothing: what a
+    graph should have in it, where to capture one is advised, else the verdict itself.
     """
 
     setting: Setting
@@ -64,6 +64,7 @@ class Advice:
     times: Times
     bound: Bound
     verdict: Verdict
+    inside: Verdict
     reason: str
 
 
@@ -74,14 +75,16 @@ def advise(setting: Setting, target: Target) -> Advice:
     spent = _spent(counted, target)
     compute = max(spent[Bound.MATRIX], spent[Bound.INSTRUCTIONS])
     times = Times(
-        eager=sum(_time(kernel, target, is_ours=False) for kernel in counted.eager),
-        library=sum(_time(kernel, target, is_ours=not kernel.products) for kernel in counted.library)
-        if counted.library
-        else None,
-        fused=sum(_time(kernel, target, is_ours=True) for kernel in counted.fused),
+        eager=eager_time(counted, target),
+        library=library_time(counted, target),
+        fused=fused_time(setting, counted, target),
     )
     bound = max(spent, key=lambda resource: spent[resource])
-    verdict, reason = _verdict(counted, target, times, bound)
+    inside, reason = _inside(counted, target, times, bound)
+    is_alone = inside is Verdict.LEAVE and len(counted.eager) == 1
+    verdict = Verdict.GRAPH if bound is Bound.LAUNCH and not is_alone else inside
+    if verdict is not inside:
+        reason = f"{_too_small(len(counted.eager))}; inside it, {inside.value}: {reason}"
     per_byte = rates.bytes_per_microsecond(target)
     return Advice(
         setting=setting,
@@ -93,46 +96,9 @@ def advise(setting: Setting, target: Target) -> Advice:
         times=times,
         bound=bound,
         verdict=verdict,
+        inside=inside,
         reason=reason,
     )
-
-
-# --- times --------------------------------------------------------------------------------------
-
-
-def _time(kernel: Kernel, target: Target, *, is_ours: bool) -> float:
-    """A kernel's microseconds: the slowest of what it moves, multiplies and computes, and its launch."""
-    memory = kernel.bytes / (rates.bytes_per_microsecond(target) * _memory_share(kernel, is_ours=is_ours))
-    products = sum(_product_time(product, target) for product in kernel.products)
-    products /= (rates.FUSED_SHARE if is_ours else rates.LIBRARY_SHARE).value
-    instructions = kernel.instructions / rates.instructions_per_microsecond(target)
-    return rates.LAUNCH.value + max(memory, products, instructions)
-
-
-def _memory_share(kernel: Kernel, *, is_ours: bool) -> float:
-    """The share of copy bandwidth that a kernel reaches where bandwidth binds it."""
-    if kernel.reduces:
-        return rates.ROW_SHARE.value if is_ours else rates.EAGER_ROWS.get(kernel.what, rates.OTHER_EAGER_ROWS)
-    rows = min((min(one.m, one.n) for one in kernel.products), default=_FEW_ROWS + 1)
-    if rows > _FEW_ROWS:
-        return 1.0
-    if not is_ours:
-        return rates.FEW_ROWS_LIBRARY.value
-    return (rates.ONE_ROW_FUSED if rows == 1 else rates.FEW_ROWS_FUSED).value
-
-
-def _product_time(product: Product, target: Target) -> float:
-    """A product's microseconds on the matrix unit: whole waves of tiles, for the tile that takes the least."""
-    rate = rates.matrix_operations_per_microsecond(target, product.dtype)
-    if min(product.m, product.n) <= _FEW_ROWS:  # pieces of k fill the GPU where tiles do not
-        return product.operations / rate
-    best = float("inf")
-    for rows, columns, share in rates.TILES:
-        tiles = product.batch * -(-product.m // rows) * -(-product.n // columns)
-        waves = -(-tiles // target.multiprocessors)
-        operations = 2 * rows * columns * product.k * waves * target.multiprocessors
-        best = min(best, operations / (rate * share))
-    return best
 
 
 def _spent(counted: Work, target: Target) -> dict[Bound, float]:
@@ -150,21 +116,19 @@ def _spent(counted: Work, target: Target) -> dict[Bound, float]:
         Bound.BANDWIDTH: total_bytes(counted.fused) / rates.bytes_per_microsecond(target),
         Bound.MATRIX: multiplying(on_unit=True),
         Bound.INSTRUCTIONS: plain / rates.instructions_per_microsecond(target) + multiplying(on_unit=False),
-        Bound.LAUNCH: rates.LAUNCH.value * len(counted.fused),
+        Bound.LAUNCH: rates.CALL.value + rates.KERNEL.value * len(counted.fused),
     }
 
 
 # --- the verdict --------------------------------------------------------------------------------
 
 
-def _verdict(counted: Work, target: Target, times: Times, bound: Bound) -> tuple[Verdict, str]:
-    """The verdict, and its reason in words."""
+def _inside(counted: Work, target: Target, times: Times, bound: Bound) -> tuple[Verdict, str]:
+    """The verdict where launches cost nothing, and its reason in words."""
     gain = times.best_other / times.fused
     name = counted.eager[0].what if len(counted.eager) == 1 else None
-    if name is not None and gain < _WORTH_IT_OF_ONE:
+    if name is not None and gain < _WORTH_IT:
         return Verdict.LEAVE, f"PyTorch runs it as one kernel already (`{name}`): there is nothing to fuse"
-    if bound is Bound.LAUNCH:
-        return Verdict.GRAPH, _too_small(len(counted.eager))
     if counted.products:
         return _product_verdict(counted, target, gain, bound)
     if gain < _WORTH_IT:
@@ -174,7 +138,8 @@ def _verdict(counted: Work, target: Target, times: Times, bound: Bound) -> tuple
             Verdict.FUSE,
             f"PyTorch's one kernel (`{name}`) is slow here: expect {gain:.1f} times the speed",
         )
-    what = "a memory-bound chain" if bound is Bound.BANDWIDTH else f"a chain that is bound by {bound.value}"
+    by = {Bound.BANDWIDTH: "a memory-bound chain", Bound.LAUNCH: "a short chain"}
+    what = by.get(bound, f"a chain that is bound by {bound.value}")
     moved = total_bytes(counted.eager) / max(total_bytes(counted.fused), 1)
     kernels = f"{len(counted.eager)} kernels of eager move {moved:.1f} times the bytes"
     return Verdict.FUSE, f"{what}: {kernels}; expect {gain:.1f} times the speed"

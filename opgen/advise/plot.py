@@ -9,8 +9,8 @@ import matplotlib as mpl
 from matplotlib.figure import Figure
 
 from opgen.advise import rates
+from opgen.advise.counts import total_operations
 from opgen.advise.model import Advice
-from opgen.advise.work import total_operations
 
 _INCHES = (8, 5.5)
 

@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from dataclasses import asdict
 
 from opgen.advise import rates
+from opgen.advise.counts import Kernel, total_bytes, total_operations
 from opgen.advise.model import Advice
-from opgen.advise.work import Kernel, total_bytes, total_operations
 
 _COLUMNS = ("target", "op/B", "ridge", "limit", "eager", "library", "fused", "gain", "bound by", "verdict")
 LEGEND = (
@@ -108,6 +108,7 @@ def as_json(advices: Sequence[Advice]) -> str:
             "fused_us": advice.times.fused,
             "bound": advice.bound.value,
             "verdict": advice.verdict.value,
+            "inside": advice.inside.value,
             "reason": advice.reason,
         }
         for advice in advices

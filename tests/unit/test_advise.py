@@ -7,10 +7,10 @@ from pathlib import Path
 import pytest
 
 from opgen.advise import rates
+from opgen.advise.counts import total_bytes, total_operations
 from opgen.advise.library import Launch, launches_of
 from opgen.advise.model import Advice, Bound, Verdict, advise
 from opgen.advise.setting import given_sizes, missing, settings
-from opgen.advise.work import total_bytes, total_operations
 from opgen.cli import main
 from opgen.ir.lower import lower
 from opgen.ir.nodes import Op
@@ -76,13 +76,18 @@ def test_elementwise_bytes() -> None:
 def test_broadcasts_are_read_once() -> None:
     found = advice("scaled", ELLIPSIS=6, N=32).work
     assert total_bytes(found.fused) == 2 * 6 * 32 * 2 + 32 * 4 + 32 * 2
-    # x * s is f32 in PyTorch: a tensor of f32 promotes; then + b, then * x, each rounded to nothing narrower
+    # Without a reference of its own it runs as the generated one: in f32, and cast back.
     x, wide, s, b = 6 * 32 * 2, 6 * 32 * 4, 32 * 4, 32 * 2
-    assert [kernel.bytes for kernel in advice("scaled", ELLIPSIS=6, N=32).work.eager] == [
-        x + s + wide,
-        wide + b + wide,
-        wide + x + wide,
+    assert [(kernel.what, kernel.bytes) for kernel in found.eager] == [
+        ("cast", x + wide),
+        ("mul", wide + s + wide),
+        ("cast", b + 2 * b),
+        ("add", wide + 2 * b + wide),
+        ("mul", wide + wide + wide),
+        ("cast", wide + x),
     ]
+    # Where an operand is repeated, PyTorch finds each element's place.
+    assert [bool(kernel.addressing) for kernel in found.eager] == [False, True, False, True, False, False]
 
 
 def test_of_a_table_what_is_gathered_counts() -> None:
@@ -137,10 +142,12 @@ def test_a_narrow_result_is_cast_in_eager() -> None:
         ("F.gelu(x, approximate='tanh')", (), (Launch("gelu", 8, 8, False),)),
         ("torch.softmax(x, -1)", (), (Launch("softmax", 8, 8, True),)),
         ("x * (1 / s)", (), (Launch("mult", 8, 8, False),)),
-        ("x + b", (), (Launch("add", 10, 8, False),)),
+        ("x + b", (), (Launch("add", 10, 8, False, True),)),
         ("F.relu(x).square()", (), (Launch("relu", 8, 8, False), Launch("square", 8, 8, False))),
         (None, ("h = x * s", "y = relu(h)"), (Launch("mult", 8, 8, False), Launch("relu", 8, 8, False))),
         (None, ("y = softmax[C](x)",), (Launch("softmax", 8, 8, True),)),
+        ("F.rms_norm(x, (x.shape[-1],), b)", (), (Launch("rms_norm", 10, 8, True),)),
+        (None, ("y = rms_norm[C](x)",), None),
         (None, ("y = mean[C](x)",), None),
         (None, ("y = x @ x",), None),
         ("x.unknown()", ("y = relu(x)",), None),
@@ -156,31 +163,55 @@ def test_what_pytorch_has_as_one_kernel(
 
 LARGE = 2**27
 
-#: Recorded on an H200 (benchmarks/elementwise.md and others): op, sizes, eager and the best fused, in us.
+#: Measured on an H200 (benchmarks/elementwise.md and others): op, sizes, eager and fused, in us.
 RECORDED = [
     ("swish", {"ELLIPSIS": LARGE}, 453.8, 130.4),
-    ("layer_norm_swish", {"ELLIPSIS": 16384, "C": 4096}, 176, 77),
-    ("layer_norm_swish", {"ELLIPSIS": 8192, "C": 16384}, 376, 163),
-    ("softmax", {"ELLIPSIS": 16384, "C": 4096}, 212, 65),
-    ("linear_silu", {"ELLIPSIS": 2048, "N": 16384, "K": 4096}, 420, 341),
-    ("linear_silu", {"ELLIPSIS": 8192, "N": 8192, "K": 8192}, 1627, 1520),
-    ("linear_silu", {"ELLIPSIS": 512, "N": 14336, "K": 4096}, 106, 98),
-    ("linear_silu", {"ELLIPSIS": 64, "N": 14336, "K": 4096}, 47, 40.1),
-    ("linear_silu", {"ELLIPSIS": 1, "N": 14336, "K": 4096}, 44, 33),
-    ("linear_silu", {"ELLIPSIS": 1, "N": 4096, "K": 14336}, 45, 35),
-    ("swiglu", {"ELLIPSIS": 4096, "N": 14336, "K": 4096}, 1512, 1223),
-    ("swiglu", {"ELLIPSIS": 1024, "N": 14336, "K": 4096}, 371, 319),
+    ("layer_norm_swish", {"ELLIPSIS": 16384, "C": 4096}, 175.9, 78.3),
+    ("layer_norm_swish", {"ELLIPSIS": 8192, "C": 16384}, 376.2, 182.7),
+    ("linear_silu", {"ELLIPSIS": 2048, "N": 16384, "K": 4096}, 418.5, 409.5),
+    ("linear_silu", {"ELLIPSIS": 8192, "N": 8192, "K": 8192}, 1627.7, 1590.6),
+    ("linear_silu", {"ELLIPSIS": 512, "N": 14336, "K": 4096}, 102.0, 99.6),
+    ("linear_silu", {"ELLIPSIS": 512, "N": 11008, "K": 4096}, 74.3, 97.9),
+    ("linear_silu", {"ELLIPSIS": 256, "N": 4096, "K": 14336}, 61.4, 64.2),
+    ("linear_silu", {"ELLIPSIS": 64, "N": 14336, "K": 4096}, 47.1, 44.8),
+    ("linear_silu", {"ELLIPSIS": 1, "N": 14336, "K": 4096}, 44.8, 39.6),
+    ("linear_silu", {"ELLIPSIS": 16, "N": 4096, "K": 4096}, 22.3, 18.8),
+    ("swiglu", {"ELLIPSIS": 4096, "N": 14336, "K": 4096}, 1518.8, 1453.2),
+    ("swiglu", {"ELLIPSIS": 1024, "N": 14336, "K": 4096}, 383.9, 364.2),
 ]
 
 
 def test_the_model_fits_what_it_was_made_from() -> None:
-    """Within 15 % on geometric mean, each within a third. The shares were fitted to these rows: it proves no more."""
+    """Within 10 % on geometric mean, each within a quarter. The rates were fitted to these rows: it proves no more."""
     errors = []
     for name, sizes, eager, fused in RECORDED:
         times = advice(name, **sizes).times
         errors += [abs(math.log(times.eager / eager)), abs(math.log(times.fused / fused))]
-    assert math.exp(sum(errors) / len(errors)) < 1.15
-    assert math.exp(max(errors)) < 1.34
+    assert math.exp(sum(errors) / len(errors)) < 1.10
+    assert math.exp(max(errors)) < 1.25
+
+
+def test_products_take_whole_waves_of_tiles() -> None:
+    """512 x 11,008 has 172 tiles of 128 x 256, 512 x 14,336 has 224: both go in two waves over 132 multiprocessors."""
+    wide = advice("linear_silu", ELLIPSIS=512, N=14336, K=4096).times
+    narrow = advice("linear_silu", ELLIPSIS=512, N=11008, K=4096).times
+    assert narrow.fused == pytest.approx(wide.fused, rel=0.05)
+    assert narrow.eager < 0.9 * wide.eager  # the library has finer tiles
+
+
+def test_elements_by_themselves() -> None:
+    """Triton moves whole vectors where a kernel's bound is a multiple of 16."""
+    even, odd = advice("swish", ELLIPSIS=2**24), advice("swish", ELLIPSIS=2**24 + 8)
+    assert (even.work.fused[0].scattered, odd.work.fused[0].scattered) == (0, 16 * (2**24 + 8))
+    assert odd.times.fused > 2.5 * even.times.fused
+    even, odd = advice("scaled", ELLIPSIS=64, N=4096), advice("scaled", ELLIPSIS=64, N=4104)
+    assert even.work.fused[0].addressing == 0 < odd.work.fused[0].addressing
+
+
+def test_rows_in_registers_are_rounded_up() -> None:
+    """4,104 columns take as many instructions as 8,192."""
+    fits, spills = (advice("layer_norm_swish", ELLIPSIS=65536, C=columns).times for columns in (4096, 4104))
+    assert spills.fused > 1.5 * fits.fused
 
 
 @pytest.mark.parametrize("target", TARGETS)
@@ -221,7 +252,8 @@ def test_exact_products_of_f32_are_the_library_s_beyond_one_row() -> None:
 def test_rates_have_sources() -> None:
     for name, rate in rates.TABLE.items():
         assert rate.source, name
-        assert rate.unit == "us" or 0 < rate.value <= 1
+        assert rate.value > 0, name
+        assert not rate.unit.startswith("of ") or rate.value <= 1 or "this times" in rate.source, name
 
 
 # --- settings and the command -------------------------------------------------------------------
