@@ -95,11 +95,13 @@ def _config(part: Part, element: int, target: Target) -> RowConfig:
         RowBand(65536 // width, 8192, 16 if work else 32, columns=8192),
         RowBand(0, 8192, 32),
     ]
+    if width > 2 and target.name not in _SHORTER_ROWS:
+        looped[2:] = RowBand(32768, 32768, 32), RowBand(0, 16384, 32)
     if target.name in _SHORTER_ROWS:
         longest = min(longest, 16384)
     along = [band for band in along if band.longest <= longest]
     along += (
-        [RowBand(0, 4096, 16, programs=2)]
+        [RowBand(0, 8192, 32, programs=1)]
         if work == 2
         else [b for b in looped if not 0 < b.longest <= longest]
     )
