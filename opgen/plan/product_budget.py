@@ -116,7 +116,8 @@ def shared_bytes(config: ProductConfig, work: Work, target: Target) -> int:
         element = work.sum_bytes if config.split > 1 else max(work.out_bytes, 2)
         if target.name == "sm_75" and element == 2:  # bf16 results pass through shared memory whole
             return m * n * element + _BESIDE_ELSEWHERE
-        return min(m * n, _OUTER_ELEMENTS * config.warps * target.warp_size) * element + _BESIDE_OUTER
+        elements = min(m * n, _OUTER_ELEMENTS * config.warps * target.warp_size)
+        return elements // (2 if m > 4 * n else 1) * element + _BESIDE_OUTER
     operands = _operands(config, work, target)
     if config.strategy == "descriptors":
         return operands + _exchanged(config, work, target) + beside
@@ -128,12 +129,13 @@ def _exchanged_row(config: ProductConfig, work: Work, target: Target) -> int:
     _, n, k = config.tile
     if work.is_scattered:
         return k * work.sum_bytes
+    element = _WIDENED_I8 if work.width == 1 else work.sum_bytes
     if _is_widened(work):
-        return k * (_WIDENED_I8 if work.width == 1 else work.sum_bytes)
+        return k * element
     if work.is_turned:
         return k * work.sum_bytes * (8 if target.is_amd else min(n, 8)) // 8
     is_short = k * work.width < _WIDEST_LOAD * config.warps * target.warp_size
-    return k * work.sum_bytes if is_short else 0
+    return k * element if is_short else 0
 
 
 def _operands(config: ProductConfig, work: Work, target: Target) -> int:
@@ -191,7 +193,8 @@ def _exchanged(config: ProductConfig, work: Work, target: Target) -> int:
         return written
     if target.is_amd:
         return written // _EXCHANGED_PART_AMD
-    if config.form == "dot" and work.out_bytes >= work.sum_bytes and target.name not in _ASYNCHRONOUS:
+    is_kept = config.strategy != "descriptors" and target.name not in _ASYNCHRONOUS
+    if config.form == "dot" and is_kept and work.out_bytes >= work.sum_bytes:
         return 0  # written as the matrix unit leaves it
     if config.form == "dot":
         return written // _EXCHANGED_PART.get(target.name, 1)
