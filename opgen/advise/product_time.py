@@ -5,11 +5,11 @@ Ours has the tile that the plan gives a shape, the library's the best of those t
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import math
 from dataclasses import replace
 
 from opgen.advise import rates
-from opgen.advise.counts import Product
+from opgen.advise.counts import Kernel, Product
 from opgen.plan.model import ProductConfig
 from opgen.plan.product_budget import Work
 from opgen.plan.product_model import prepared
@@ -27,10 +27,9 @@ _LEAST_PIECE = 512
 _BYTES_OF_SUM = 4
 
 
-def fused_product(
-    products: Sequence[Product], bytes_: int, config: ProductConfig, work: Work, target: Target
-) -> float:
+def fused_product(kernel: Kernel, config: ProductConfig, work: Work, target: Target) -> float:
     """Microseconds of opgen's kernel for products of one shape, beside its start."""
+    products = kernel.products
     one, first = prepared(config, work, target, config.precision), products[0]
     rows, columns, step = config.tile
     # Products beside each other share the rows that they load: they are as fast as one of a wider tile.
@@ -41,7 +40,9 @@ def fused_product(
     together = min(one.resident, -(-tiles // target.multiprocessors))
     depth = -(-first.k // config.split)
     compute = waves * (one.operations * depth * together / rate + one.written)
-    time = rates.PRODUCT_FILL.value + max(compute, _loading(bytes_, tiles, target))
+    loading = _loading(kernel.bytes, tiles, target, on_their_way=together * one.flight)
+    plain = kernel.instructions / rates.instructions_per_microsecond(target)
+    time = rates.PRODUCT_FILL.value + max(compute, loading, plain)
     sums = first.batch * first.m * first.n * len(products)
     return time + _joining(sums, config.split, target)
 
@@ -73,11 +74,12 @@ def _library_share(rows: int, columns: int) -> float:
     return min(share, rates.LIBRARY_SHARE.value)
 
 
-def _loading(bytes_: int, tiles: int, target: Target) -> float:
-    """Microseconds in which as many tiles load operands and write results."""
+def _loading(bytes_: int, tiles: int, target: Target, *, on_their_way: float = math.inf) -> float:
+    """Microseconds in which as many tiles load operands and write results, with so many bytes on their way to one
+    multiprocessor."""
     rate = rates.bytes_per_microsecond(target) * rates.OPERAND_SHARE.value
-    busy = min(1.0, rates.SM_FACTOR.value * tiles / target.multiprocessors)
-    return rates.PRODUCT_RAMP.value + bytes_ / (rate * busy)
+    own = min(rates.SM_FACTOR.value * rate / target.multiprocessors, on_their_way / rates.LATENCY.value)
+    return rates.PRODUCT_RAMP.value + bytes_ / min(rate, own * tiles)
 
 
 def _joining(sums: int, pieces: int, target: Target) -> float:

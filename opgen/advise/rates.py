@@ -36,14 +36,14 @@ L2_FACTOR = Rate(
     2.0, "times copy bandwidth", f"{_H200}: rows of 65,536 that are read again take so much longer"
 )
 SM_FACTOR = Rate(
-    2.5,
+    2.2,
     "times its part of copy bandwidth",
-    f"{_H200}: what a multiprocessor moves where others have nothing to do; products of 56 and 64 tiles",
+    f"{_H200}: what a multiprocessor moves where others have nothing to do; products of 44 to 64 tiles",
 )
 LATENCY = Rate(
     1.36,
     "us",
-    f"{_H200}: of memory under load; of rows of 2,648 and 4,272 columns too few bytes are on their way, 44 kB",
+    f"{_H200}: of memory under load, from rows of 2,648 and 4,272 columns, which have too few bytes on their way",
 )
 VECTOR_SHARE = Rate(
     0.83,

@@ -88,7 +88,7 @@ def _planned(setting: Setting, place: int, kernel: Kernel, plan: KernelPlan, tar
             found = _product_config(setting, place, kernel, plan)
             if found is None or found[0].strategy == "library":
                 return _one(kernel, target) + _finish(kernel, target)
-            return rates.KERNEL.value + fused_product(kernel.products, kernel.bytes, *found, target)
+            return rates.KERNEL.value + fused_product(kernel, *found, target)
         case _:
             return rates.KERNEL.value + _elementwise(kernel, target)
 

@@ -54,7 +54,8 @@ def eager_rows(kernel: Kernel, target: Target) -> float:
     steps = walk.passes * -(-kernel.columns // (walk.threads * walk.vector))
     waves = -(-kernel.rows // (target.multiprocessors * (_THREADS // walk.threads)))
     waiting = waves * (steps * rates.ROW_STEP.value + walk.joins * rates.ROW_JOIN.value)
-    return math.hypot(memory, waiting)
+    instructions = kernel.instructions / rates.instructions_per_microsecond(target)
+    return max(math.hypot(memory, waiting), instructions)
 
 
 def fused_rows(kernel: Kernel, config: RowConfig | None, target: Target) -> float:
@@ -97,7 +98,8 @@ def _resident(band: RowBand, target: Target) -> int:
     """Programs of a multiprocessor at a time."""
     threads = band.warps * target.warp_size
     registers = _BESIDE_TILE + band.elements // threads
-    return max(1, min(_THREADS // threads, target.registers // (threads * registers)))
+    most = band.programs or _THREADS // threads
+    return max(1, min(most, _THREADS // threads, target.registers // (threads * registers)))
 
 
 def power_of_two(count: float) -> int:
