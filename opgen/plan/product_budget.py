@@ -117,7 +117,8 @@ def shared_bytes(config: ProductConfig, work: Work, target: Target) -> int:
         if target.name == "sm_75" and element == 2:  # bf16 results pass through shared memory whole
             return m * n * element + _BESIDE_ELSEWHERE
         elements = min(m * n, _OUTER_ELEMENTS * config.warps * target.warp_size)
-        return elements // (2 if m > 4 * n else 1) * element + _BESIDE_OUTER
+        is_tall = m > 4 * n and not work.is_scattered
+        return elements // (2 if is_tall else 1) * element + _BESIDE_OUTER
     operands = _operands(config, work, target)
     if config.strategy == "descriptors":
         return operands + _exchanged(config, work, target) + beside
