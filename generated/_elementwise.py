@@ -24,8 +24,10 @@ from ._layout import (
     row_major,
 )
 
-_UNIT = 16
-#: Added to the layout class of a tensor whose strides are no multiples of `_UNIT`, and are passed in elements.
+#: Units that sizes and strides are passed in: their multiples tell the compiler how wide it may load, 16 bytes of most
+#: types from 8 elements on. The first is also what Triton asks of a number to count on its multiples.
+_UNITS = (16, 8, 4, 1)
+#: Added to the layout class of a tensor whose strides are no multiples of the unit, and are passed in elements.
 _ODD = 8
 #: The class of a tensor that does not walk folded columns evenly; the others are those of `_layout.py`.
 FOLDED = 5
@@ -127,7 +129,8 @@ def plan(
     if len(sizes) > MAX_DIMS:
         raise NotImplementedError(f"{len(sizes)} dims after collapsing")
     if walk.may_be_dense and len(sizes) == 1 and all(operand == (1,) for operand in strides):
-        return _dense(sizes[0], config)
+        if _unit(sizes) in (_UNITS[0], 1):  # else a dense kernel would load element by element
+            return _dense(sizes[0], config)
     return _strided(sizes, strides, config)
 
 
@@ -151,14 +154,16 @@ def _strided(sizes: tuple[int, ...], strides: tuple[tuple[int, ...], ...], confi
     )
     rows, columns = config.turned if turned else config.tile
     warps = (config.turned_warps if turned else config.tile_warps) or config.warps
+    n_rows = prod(tile_sizes[:-1])
+    if n_rows == 1:
+        rows, columns = 1, rows * columns
     while columns // 2 >= tile_sizes[-1] and columns > 16:  # short rows: more of them in a tile
         rows, columns = rows * 2, columns // 2
-    unit = 1 if any(size % _UNIT for size in tile_sizes[1:]) else _UNIT
+    unit = _unit(tile_sizes[1:])
     units = tuple(
         unit if _is_even(tile_sizes, operand, kind, last, unit) else 1
         for operand, kind, last in zip(tile_strides, layouts, inner)
     )
-    n_rows = prod(tile_sizes[:-1])
     between = tuple(size // unit for size in tile_sizes[1:-1])
     return Launch(
         dense=False,
@@ -178,6 +183,11 @@ def _strided(sizes: tuple[int, ...], strides: tuple[tuple[int, ...], ...], confi
     )
 
 
+def _unit(sizes: Sequence[int]) -> int:
+    """The largest of `_UNITS` that divides all sizes."""
+    return next(unit for unit in _UNITS if not any(size % unit for size in sizes))
+
+
 def _folded(
     sizes: tuple[int, ...], strides: tuple[tuple[int, ...], ...], split: tuple[bool, ...]
 ) -> tuple[tuple[int, ...], tuple[tuple[int, ...], ...]]:
@@ -195,7 +205,7 @@ def _is_even(sizes: tuple[int, ...], operand: tuple[int, ...], kind: int, inner:
     if kind == FOLDED and inner % unit:
         return False
     # The outermost size, of the rows, is passed as it is.
-    return aligned((unit, *sizes[1:]), (operand,), (GENERAL if kind == FOLDED else kind,))
+    return aligned((unit, *sizes[1:]), (operand,), (GENERAL if kind == FOLDED else kind,), unit)
 
 
 def _six(operand: tuple[int, ...]) -> tuple[int, ...]:

@@ -28,9 +28,6 @@ _NHWC = (1, 3, 2, 0)
 
 LARGEST_INT32 = 2**31 - 1
 
-_ALIGNMENT = 16
-"""Elements; the divisibility that Triton's compiler looks for in an integer argument."""
-
 _MAX_STEPS = 4096
 """Nodes that one overlap search visits, a few milliseconds, before its conservative answer."""
 
@@ -142,20 +139,20 @@ def choose_tile_dims(
     return tuple(sizes[dim] for dim in order), moved, classes
 
 
-def aligned(sizes: Sequence[int], strides: Sequence[Sequence[int]], classes: Sequence[int]) -> bool:
-    """Whether all sizes, and all strides that an operand's class does not fix, are multiples of 16.
+def aligned(sizes: Sequence[int], strides: Sequence[Sequence[int]], classes: Sequence[int], unit: int = 16) -> bool:
+    """Whether all sizes, and all strides that an operand's class does not fix, are multiples of a unit.
 
     In elements. Takes what `choose_tile_dims` returns. A class fixes a stride that a kernel need
     not read: the one along the columns (`UNIT_COLUMNS`, `ZERO_ROWS`, `ZERO_COLUMNS`) or the
     innermost row dim (`UNIT_ROWS`). Any other stride counts, also a 1, as a kernel that was told so would trust it.
     Operands whose strides the kernel is told nothing about may be left out.
     """
-    if any(size % _ALIGNMENT for size in sizes):
+    if any(size % unit for size in sizes):
         return False
     last = len(sizes) - 1
     fixed = {GENERAL: -1, UNIT_ROWS: last - 1}
     return not any(
-        stride % _ALIGNMENT
+        stride % unit
         for operand, kind in zip(strides, classes)
         for dim, stride in enumerate(operand)
         if dim != fixed.get(kind, last)

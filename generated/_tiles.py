@@ -2,8 +2,8 @@
 """Device functions of addressing: where the elements of a tile lie in each tensor.
 
 A strided kernel walks a space of up to six dims. The last is the tile's columns, or the last two where the last has
-few elements; the others are flattened to its rows. Sizes and strides come as multiples of `UNIT` elements (16 where all sizes are, else 1), which tells the
-compiler what it needs for wide loads without a compilation for each shape.
+few elements; the others are flattened to its rows. Sizes and strides come as multiples of `UNIT` elements (16, 8 or 4 where all sizes are, else 1), which
+tells the compiler what it needs for wide loads without a compilation for each shape.
 """
 
 import triton
