@@ -29,9 +29,10 @@ from opgen.ir.passes.parts import Part
 _VECTOR_BYTES = 16
 _UNIT = 4
 _ADDRESSING_COST = 9
-"""Where a kernel's bound is no multiple of `_UNIT` elements (8 would be 16 bytes of a half type), Triton cannot tell that a vector of elements lies within it: each
-is loaded and stored by itself. A kernel that walks one dim then writes the `_VECTOR_BYTES` of each vector once for each
-of its elements; one that walks rows and columns takes `_ADDRESSING_COST` instructions to address each element."""
+"""Where a kernel's bound is no multiple of `_UNIT` elements (8 make 16 bytes of a half type), Triton cannot tell that a
+vector of elements lies within it: each is loaded and stored by itself. A kernel that walks one dim then writes the
+`_VECTOR_BYTES` of each vector once for each of its elements; one that walks rows and columns takes `_ADDRESSING_COST`
+instructions to address each element."""
 
 Arrays = dict[str, tuple[Element, tuple[Dim, ...]]]
 
