@@ -76,7 +76,8 @@ from ._product_tiles import (
     streamed_left,
     streamed_right,
 )
-from ._products import BEYOND, ProductConfig, ProductKernel, ProductWalk, band
+from ._product_walk import ProductWalk
+from ._products import BEYOND, ProductConfig, ProductKernel, band
 from ._registration import PACKAGE, operate, register
 from ._row_reductions import (
     exps_below,

@@ -1,40 +1,40 @@
-"""How a matrix product walks its tensors: four collapsed groups of dims, the config of its shape, the launch figures."""
+"""The configs of matrix products, and the figures of their launches."""
 
 from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
-from math import prod
 from typing import Any
 
 import torch
-from triton.tools.tensor_descriptor import TensorDescriptor
 
 from ._binding import DTYPES, Bound
-from ._elementwise import Access, Walk, access_strides, atoms, family
 from ._launching import for_target, multiprocessors_of, target_of
-from ._layout import LARGEST_INT32, collapse, last_offset
+from ._product_library import library_product, matrices_of, multiplies_exactly
+from ._product_streams import FARTHEST, Stream, described, stream_of
 from ._product_tuning import bucket, fastest, may_time, rivals, tunes
-
-GROUP_DIMS = 3
-"""Most dims of one group after collapsing; beyond, the caller copies operands."""
+from ._product_walk import (
+    ALONG,
+    GROUP_DIMS,
+    GROUPS,
+    ODD,
+    UNIT,
+    Group,
+    ProductWalk,
+    collapsed,
+    layout_class,
+    needs_wide,
+    unit_of,
+)
 
 BEYOND = 2**62
 """The end of a band that no size passes."""
 
-#: Bytes between two tensors of one descriptor, and those that a block of it may have along a dim.
-_FARTHEST = 2**40
-_UNIT = 16
-_ODD = 8
 #: Bytes of the least step of k; registers of a thread for sums and loads, and those of an element that is loaded alone;
 #: sums of a thread beside such elements. Half of both where operands are wide, and of the sums on RDNA.
 _LEAST_STEP, _REGISTERS, _ADDRESSED = 32, 200, 3
 _SUMS_BESIDE = 64
-_Ints = tuple[int, ...]
-_GROUPS = ("batch", "m", "n", "k")
-#: The group along which a tensor has stride 1, as its layout class, in the order in which they are looked for.
-_ALONG = {"k": 3, "n": 2, "m": 1, "batch": 4}
 _FORMS = {"dot": 0, "swapped": 1, "vector": 2, "outer": 3}
 CLASSES = {
     torch.float16: "half",
@@ -95,64 +95,6 @@ def band(
 
 
 @dataclass(frozen=True)
-class ProductWalk:
-    """The groups of dims of a product, and what it addresses, results first."""
-
-    batch: tuple[str, ...]
-    m: tuple[str, ...]
-    n: tuple[str, ...]
-    k: tuple[str, ...]
-    accesses: tuple[Access, ...]
-    walk: Walk = field(init=False, repr=False)
-    roles: Mapping[str, str] = field(init=False, repr=False)
-
-    def __post_init__(self) -> None:
-        space = (*self.batch, *self.m, *self.n, *self.k)
-        walk = Walk(space, self.accesses)
-        names = [group for group in _GROUPS for _ in getattr(self, group)]
-        object.__setattr__(self, "walk", walk)
-        roles = {family(one): group for one, group in zip(walk.parsed, names)}
-        object.__setattr__(self, "roles", roles)
-
-    def groups(self, access: Access) -> tuple[str, ...]:
-        """The groups whose dims an access has, in their order: for each of them kernels take three strides."""
-        own = {self.roles.get(family(one)) for one in access.parsed if one.text not in access.gathered}
-        return tuple(group for group in _GROUPS if group in own)
-
-
-@dataclass(frozen=True)
-class _Group:
-    """One group, collapsed: sizes and, by access, strides, innermost dim first."""
-
-    sizes: tuple[int, ...]
-    strides: tuple[tuple[int, ...], ...]
-
-    @property
-    def size(self) -> int:
-        return prod(self.sizes)
-
-
-@dataclass(frozen=True)
-class Stream:
-    """An operand as a descriptor reads it; its rows are `turned` where they are contiguous."""
-
-    shape: tuple[int, ...]
-    strides: tuple[int, ...]
-    block: tuple[int, ...]
-    turned: bool
-
-
-def _descriptor(base: torch.Tensor, shape: _Ints, strides: _Ints, block: _Ints) -> TensorDescriptor:
-    """A descriptor of what is known to have one: its own check would take longer than the launch."""
-    made = object.__new__(TensorDescriptor)
-    made.__dict__ = {
-        **{"base": base, "shape": list(shape), "strides": list(strides), "block_shape": list(block)},
-        **{"padding": "zero", "round_f32_to_tf32": False},
-    }
-    return made
-
-
-@dataclass(frozen=True)
 class ProductLaunch:
     """A planned product. `space` are the sizes of the groups and their inner sizes, `strides` three for each access
     and group, `constants` what is compiled in; `finish` are the constants of the kernel that adds up partial sums."""
@@ -188,7 +130,7 @@ class ProductLaunch:
         operands = (*left, *right)
         if not self.streams or via is torch.library.wrap_triton or any(one.data_ptr() % 16 for one in operands):
             return ()
-        return tuple(_descriptor(one, own.shape, own.strides, own.block) for one, own in zip(operands, self.streams))
+        return tuple(described(one, own.shape, own.strides, own.block) for one, own in zip(operands, self.streams))
 
     def spanning(
         self, via: Any, left: tuple[torch.Tensor, ...], right: tuple[torch.Tensor, ...]
@@ -202,12 +144,12 @@ class ProductLaunch:
             return ()
         first, second = right
         distance = second.data_ptr() - first.data_ptr()
-        if abs(distance) >= _FARTHEST or distance == 0:
+        if abs(distance) >= FARTHEST or distance == 0:
             return ()
         own = self.streams[1]
         lower, step = (first, distance) if distance > 0 else (second, -distance)
         strides = (step // lower.element_size(), *own.strides)
-        both = _descriptor(lower, (2, *own.shape), strides, (2, *own.block))
+        both = described(lower, (2, *own.shape), strides, (2, *own.block))
         return found[0], both, 0 if distance > 0 else 1
 
     def partial_sums(self, device: torch.device, products: int) -> torch.Tensor | None:
@@ -221,7 +163,7 @@ class ProductLaunch:
         self, via: Any, left: tuple[torch.Tensor, ...], right: tuple[torch.Tensor, ...]
     ) -> torch.Tensor | None:
         """The vendor's products, `[products, batch, m, n]`, where the plan says so; None where a kernel multiplies."""
-        if not self.matrices or (self.sums is torch.float32 and not _multiplies_exactly()):
+        if not self.matrices or (self.sums is torch.float32 and not multiplies_exactly()):
             return None
         count = max(len(left), len(right))
         pairs = [
@@ -239,27 +181,6 @@ class ProductLaunch:
         for pair, own in zip(pairs, sums):
             library_product(*pair, self.sums, out=own)
         return sums
-
-
-def _multiplies_exactly() -> bool:
-    """Whether the vendor's f32 products are true ones: not while a switch of PyTorch's lets them be of tf32."""
-    try:
-        return torch.get_float32_matmul_precision() == "highest"
-    except RuntimeError:  # set by the newer switches alone
-        return torch.backends.cuda.matmul.fp32_precision in ("none", "ieee")
-
-
-def library_product(
-    a: torch.Tensor, b: torch.Tensor, dtype: torch.dtype, out: torch.Tensor | None = None
-) -> torch.Tensor:
-    """The vendor's batched product of `[m, k]` and `[n, k]`, summed and returned in `dtype`."""
-    multiply, b = torch.bmm, b.transpose(1, 2)
-    if a.shape[0] == 1:  # its plain product is often the faster one
-        multiply, a, b = torch.mm, a.squeeze(0), b.squeeze(0)
-        out = None if out is None else out.squeeze(0)
-    if a.dtype != dtype and a.device.type == "cuda":
-        return multiply(a, b, out_dtype=dtype, out=out)
-    return multiply(a.to(dtype), b.to(dtype), out=out)
 
 
 @dataclass(frozen=True)
@@ -288,8 +209,8 @@ class ProductKernel:
 
         Raises `NotImplementedError` where a group has more than three dims after collapsing; the caller then copies.
         """
-        groups = _collapsed(self.walk, bound, layouts)
-        batch, m, n, k = (groups[name].size for name in _GROUPS)
+        groups = collapsed(self.walk, bound, layouts)
+        batch, m, n, k = (groups[name].size for name in GROUPS)
         if 0 in (batch, m, n):
             return None
         dtype = bound.types.get(self.multiplied) or DTYPES[self.multiplied]
@@ -317,59 +238,39 @@ def _launch_tuned(
     launch(via, figures.rivals[tuned[key]] if key in tuned else figures, *arguments)
 
 
-def _collapsed(walk: ProductWalk, bound: Bound, layouts: Mapping[str, Any]) -> dict[str, _Group]:
-    pieces = atoms(walk.walk, bound)
-    roles = [walk.roles[piece.key] for piece in pieces]
-    strides = [
-        access_strides(access, pieces, bound, layouts[access.tensor] if access.tensor else None)
-        for access in walk.accesses
-    ]
-    groups: dict[str, _Group] = {}
-    for name in _GROUPS:
-        own = [place for place, role in enumerate(roles) if role == name]
-        sizes, steps = collapse([pieces[place].size for place in own], [[one[place] for place in own] for one in strides])
-        if len(sizes) > GROUP_DIMS:
-            raise NotImplementedError(f"{len(sizes)} dims in the group {name} after collapsing")
-        if prod(sizes) <= 1:
-            sizes, steps = (prod(sizes),), ((0,),) * len(steps)
-        groups[name] = _Group(sizes[::-1], tuple(one[::-1] for one in steps))
-    return groups
-
-
 def _launch(
     kernel: ProductKernel,
     bound: Bound,
-    groups: Mapping[str, _Group],
+    groups: Mapping[str, Group],
     layouts: Mapping[str, Any],
     config: ProductConfig,
     sums: torch.dtype,
 ) -> ProductLaunch:
     walk = kernel.walk
-    batch, m, n, k = (groups[name].size for name in _GROUPS)
-    units = {name: _unit(groups[name]) for name in ("m", "n", "k")}
-    layout = tuple(_layout(groups, place) for place in range(len(walk.accesses)))
+    batch, m, n, k = (groups[name].size for name in GROUPS)
+    units = {name: unit_of(groups[name]) for name in ("m", "n", "k")}
+    layout = tuple(layout_class(groups, place) for place in range(len(walk.accesses)))
     strides: list[int] = []
     for place, access in enumerate(walk.accesses):
-        scale = 1 if layout[place] >= _ODD else _UNIT
+        scale = 1 if layout[place] >= ODD else UNIT
         for name in walk.groups(access):
             own = groups[name].strides[place]
             strides += [stride // scale for stride in own] + [0] * (GROUP_DIMS - len(own))
     dtype = bound.types.get(kernel.multiplied) or DTYPES[kernel.multiplied]
     block_m, block_n, block_k = _pointer_tile(walk, config, layout, dtype, target_of(bound.device))
-    piece = -(-k // (config.split * block_k)) * block_k if config.split > 1 else k
     tiles = batch * -(-m // block_m) * -(-n // block_n)
     common = {
         **{f"{name.upper()}_UNIT": units[name] for name in units},
-        **{f"{name.upper()}_RANK": len(groups[name].sizes) for name in _GROUPS},
-        "WIDE": _needs_wide(groups, config.tile),
+        **{f"{name.upper()}_RANK": len(groups[name].sizes) for name in GROUPS},
+        "WIDE": needs_wide(groups, config.tile),
         "FORM": _FORMS[config.form],
         "BLOCK_M": block_m,
         "BLOCK_N": block_n,
     }
-    inner = [(*groups[name].sizes, 1, 1)[:2] for name in _GROUPS]
+    inner = [(*groups[name].sizes, 1, 1)[:2] for name in GROUPS]
     inner = [
         [size // units.get(name, 1) if place + 1 < len(groups[name].sizes) else 1 for place, size in enumerate(own)]
-        for name, own in zip(_GROUPS, inner)
+        for name, own in zip(GROUPS, inner)
     ]
     figures = ProductLaunch(
         config=config,
@@ -390,7 +291,7 @@ def _launch(
         shape=(batch, m, n, k),
         sums=sums,
     )
-    matrices = _matrices(kernel, groups) if config.strategy == "library" and sums.is_floating_point else ()
+    matrices = matrices_of(kernel.walk, kernel.left, kernel.right, kernel.products, groups) if config.strategy == "library" and sums.is_floating_point else ()
     if config.split > 1 or matrices:
         figures = replace(_with_finish(figures, common), matrices=matrices)
     elif config.strategy == "descriptors":
@@ -405,8 +306,8 @@ def _pointer_tile(
     address of its own in registers, or where RDNA turns an operand."""
     m, n, k = config.tile
     operands = [layout[place] for place, access in enumerate(walk.accesses) if "k" in walk.groups(access)]
-    turns = target.startswith("gfx1") and dtype.itemsize <= 2 and any(one != _ALONG["k"] for one in operands)
-    if config.form not in ("dot", "swapped") or not (turns or any(one == 0 or one >= _ODD for one in operands)):
+    turns = target.startswith("gfx1") and dtype.itemsize <= 2 and any(one != ALONG["k"] for one in operands)
+    if config.form not in ("dot", "swapped") or not (turns or any(one == 0 or one >= ODD for one in operands)):
         return m, n, k
     threads = (64 if target.startswith("gfx9") else 32) * config.warps
     rights = max(len(operands) - 1, 1)
@@ -436,7 +337,7 @@ def _with_finish(figures: ProductLaunch, common: Mapping[str, Any]) -> ProductLa
 def _with_streams(
     kernel: ProductKernel,
     bound: Bound,
-    groups: Mapping[str, _Group],
+    groups: Mapping[str, Group],
     layouts: Mapping[str, Any],
     figures: ProductLaunch,
 ) -> ProductLaunch:
@@ -445,7 +346,7 @@ def _with_streams(
     operands = [*((name, "m", 0) for name in kernel.left), *((name, "n", 1) for name in kernel.right)]
     streams: list[Stream] = []
     for name, side, place in operands:
-        stream = _stream(groups, layouts[name], names.index(name), side, figures.config.tile[place], figures.config.tile[2])
+        stream = stream_of(groups, layouts[name], names.index(name), side, figures.config.tile[place], figures.config.tile[2])
         if stream is None:
             return figures
         streams.append(stream)
@@ -467,72 +368,3 @@ def _with_streams(
     alike = len(right) == 2 and right[0] == right[1] and len(left) == 1 and figures.config.form == "dot"
     spans = alike and not right[0].turned and len(right[0].shape) == 2
     return replace(figures, streams=tuple(streams), spans=spans, persistent=constants, programs=grid)
-
-
-def _stream(
-    groups: Mapping[str, _Group], tensor: Any, place: int, side: str, rows: int, depth: int
-) -> Stream | None:
-    """An operand for a descriptor, or None where its layout has none: in 16-byte strides, one of them 1."""
-    taken = (groups["batch"], groups[side], groups["k"])
-    if any(len(group.sizes) > 1 for group in taken):
-        return None
-    sizes = tuple(group.size for group in taken)
-    steps = tuple(group.strides[place][0] for group in taken)
-    turned = steps[2] != 1
-    order = (0, 2, 1) if turned else (0, 1, 2)
-    shape, strides, block = (tuple(own[at] for at in order) for own in (sizes, steps, (1, rows, depth)))
-    width = tensor.dtype.itemsize
-    if sizes[0] == 1:
-        shape, strides, block = shape[1:], strides[1:], block[1:]
-    if strides[-1] != 1 or block[-1] * width < 16 or max(block) > 256:
-        return None
-    if any(size > LARGEST_INT32 - max(block) for size in shape):
-        return None
-    if any(stride * width % 16 or stride <= 0 or stride * width >= _FARTHEST for stride in strides[:-1]):
-        return None
-    return Stream(shape, strides, block, turned)
-
-
-def _matrices(kernel: ProductKernel, groups: Mapping[str, _Group]) -> tuple[tuple[Any, ...], ...]:
-    """The operands as batches of matrices, `[m, k]` and `[n, k]`: sizes and strides; none where some are not one."""
-    names = [access.tensor for access in kernel.walk.accesses]
-    counts = {len(kernel.left), len(kernel.right)}
-    if not counts <= {1, kernel.products} or any(len(groups[name].sizes) > 1 for name in _GROUPS):
-        return ()
-    sides = []
-    for side, tensors in (("m", kernel.left), ("n", kernel.right)):
-        taken = [groups["batch"], groups[side], groups["k"]]
-        sizes = tuple(group.size for group in taken)
-        sides.append(
-            tuple((sizes, tuple(group.strides[names.index(one)][0] for group in taken)) for one in tensors)
-        )
-    return tuple(sides)
-
-
-def _unit(group: _Group) -> int:
-    """In how many elements a group's sizes are passed: 16 where that divides them and some tensor is contiguous there."""
-    contiguous = any(own[0] == 1 for own in group.strides)
-    return _UNIT if contiguous and not any(size % _UNIT for size in group.sizes) else 1
-
-
-def _layout(groups: Mapping[str, _Group], place: int) -> int:
-    """A tensor's layout class: along which group it has stride 1, and whether its other strides are odd."""
-    along = next((name for name in _ALONG if groups[name].strides[place][0] == 1), None)
-    others = [
-        stride
-        for name in _GROUPS
-        for at, stride in enumerate(groups[name].strides[place])
-        if name != along or at > 0
-    ]
-    return (_ALONG[along] if along else 0) + (_ODD if any(stride % _UNIT for stride in others) else 0)
-
-
-def _needs_wide(groups: Mapping[str, _Group], tile: tuple[int, int, int]) -> bool:
-    """Whether 32 bits are too few for the offsets of some tensor, or for positions up to the end of the last tile."""
-    ends = [groups[name].size + block for name, block in zip(("m", "n", "k"), tile)]
-    count = len(groups["m"].strides)
-    last = (
-        sum(last_offset(group.sizes, group.strides[place]) for group in groups.values())
-        for place in range(count)
-    )
-    return any(value > LARGEST_INT32 for value in (*ends, *last))

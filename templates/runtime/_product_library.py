@@ -1,0 +1,49 @@
+"""Products of the vendor's library."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import torch
+
+from ._product_walk import GROUPS, Group, ProductWalk
+
+
+def multiplies_exactly() -> bool:
+    """Whether the vendor's f32 products are true ones: not while a switch of PyTorch's lets them be of tf32."""
+    try:
+        return torch.get_float32_matmul_precision() == "highest"
+    except RuntimeError:  # set by the newer switches alone
+        return torch.backends.cuda.matmul.fp32_precision in ("none", "ieee")
+
+
+def library_product(
+    a: torch.Tensor, b: torch.Tensor, dtype: torch.dtype, out: torch.Tensor | None = None
+) -> torch.Tensor:
+    """The vendor's batched product of `[m, k]` and `[n, k]`, summed and returned in `dtype`."""
+    multiply, b = torch.bmm, b.transpose(1, 2)
+    if a.shape[0] == 1:  # its plain product is often the faster one
+        multiply, a, b = torch.mm, a.squeeze(0), b.squeeze(0)
+        out = None if out is None else out.squeeze(0)
+    if a.dtype != dtype and a.device.type == "cuda":
+        return multiply(a, b, out_dtype=dtype, out=out)
+    return multiply(a.to(dtype), b.to(dtype), out=out)
+
+
+def matrices_of(
+    walk: ProductWalk, left: tuple[str, ...], right: tuple[str, ...], products: int, groups: Mapping[str, Group]
+) -> tuple[tuple[Any, ...], ...]:
+    """The operands as batches of matrices, `[m, k]` and `[n, k]`: sizes and strides; none where some are not one."""
+    names = [access.tensor for access in walk.accesses]
+    counts = {len(left), len(right)}
+    if not counts <= {1, products} or any(len(groups[name].sizes) > 1 for name in GROUPS):
+        return ()
+    sides = []
+    for side, tensors in (("m", left), ("n", right)):
+        taken = [groups["batch"], groups[side], groups["k"]]
+        sizes = tuple(group.size for group in taken)
+        sides.append(
+            tuple((sizes, tuple(group.strides[names.index(one)][0] for group in taken)) for one in tensors)
+        )
+    return tuple(sides)
