@@ -9,6 +9,7 @@ from functools import partial
 from typing import Any
 
 import torch
+from torch.autograd import forward_ad
 
 from ._binding import Bound, Operator, bind, bind_scalar, check_outputs
 from ._elementwise import Config, check_written
@@ -24,6 +25,7 @@ from ._launching import (
     launch,
     launch_kernels,
     on,
+    recalled,
     remembered,
     runs_kernels,
 )
@@ -42,7 +44,7 @@ class Entry(Declared):
         outputs = () if out is None else out if type(out) is tuple else (out,)
         signature = _signature((*values, *outputs))
         ready = None if signature is None else self.ready.get(signature)  # traced: its size would be a guard
-        if ready is not None and (out is None or ready.is_apart(values, outputs)):
+        if ready is not None and (out is None or (outputs and ready.is_apart(values, outputs))):
             results = ready.launch(values, outputs)
             for tensor in outputs:
                 torch.autograd.graph.increment_version(tensor)
@@ -66,6 +68,7 @@ def run(entry: Declared, arguments: Arguments, out: Any = None, config: Config |
     op = entry.operator
     tensors = {spec.name: arguments[spec.name] for spec in op.inputs}
     _refuse_distributed(op, tensors)
+    _refuse_tangents(op, tensors)
     consts = {spec.name: bind_scalar(op, spec, arguments[spec.name], _CPU) for spec in op.scalars if spec.const}
     bound = remembered(entry, ("bound",), tensors, consts, lambda: bind(op, tuple(tensors.values()), consts))
     scalars = {
@@ -104,6 +107,15 @@ def _refuse_distributed(op: Operator, tensors: Tensors) -> None:
             )
 
 
+def _refuse_tangents(op: Operator, tensors: Tensors) -> None:
+    """Raises `RuntimeError` for tensors with a forward-mode tangent, which would be lost without a word."""
+    if torch.compiler.is_compiling() or forward_ad._current_level < 0:
+        return
+    for name, tensor in tensors.items():
+        if isinstance(tensor, torch.Tensor) and forward_ad.unpack_dual(tensor).tangent is not None:
+            raise RuntimeError(f"{op.name}: `{name}` has a forward-mode tangent, and ops have no forward derivative")
+
+
 def _resolved(op: Operator, name: str, tensor: torch.Tensor | None) -> torch.Tensor | None:
     """A tensor whose memory holds its values: a view that negates lazily (of a conjugate's imaginary part) is copied.
 
@@ -122,6 +134,7 @@ def _signature(values: tuple[Any, ...]) -> tuple[Any, ...] | None:
         torch.compiler.is_compiling()
         or torch._C._len_torch_dispatch_stack()
         or torch._C._functorch.peek_interpreter_stack() is not None
+        or forward_ad._current_level >= 0
     ):
         return None
     grad = torch.is_grad_enabled()
@@ -193,13 +206,13 @@ def _remember(
     tensors = {spec.name: arguments[spec.name] for spec in op.inputs}
     consts = {spec.name: arguments[spec.name] for spec in op.scalars if spec.const}
     device = next(tensor.device for tensor in tensors.values() if tensor is not None)
-    if not runs_kernels(device) or any(spec.written for spec in op.inputs) or (consts and op.requirements):
-        return
+    if not runs_kernels(device) or any(spec.written for spec in op.inputs) or consts:
+        return  # a signature says nothing of the values of constants
     for spec in op.scalars:
         if bind_scalar(op, spec, arguments[spec.name], device) is not arguments[spec.name]:
             return
     layouts = ((tensor.shape, tensor.stride()) for tensor in outputs)
-    prepared = remembered(entry, ("launch", None, *layouts), tensors, consts, lambda: None)
+    prepared = recalled(entry, ("launch", None, *layouts), tensors, consts)
     if prepared is not None:
         if len(entry.ready) >= REMEMBERED_CALLS:
             entry.ready.clear()

@@ -187,6 +187,7 @@ class _Keeping:
             self._is_known = False
             return
         self._sources.append(base)
+        self._memory.add(_memory(base))
         self._places[id(base)] = self._count + len(self._scratch)
         self._scratch.append((base.shape, base.stride(), base.dtype))
 

@@ -12,6 +12,7 @@ import torch
 from ._binding import Bound, Dim, Operator, Tensor, dim
 from ._layout import (
     GENERAL,
+    LARGEST_INT32,
     MAX_DIMS,
     aligned,
     choose_tile_dims,
@@ -26,6 +27,10 @@ from ._layout import (
 #: Units that sizes and strides are passed in: their multiples tell the compiler how wide it may load, 16 bytes of most
 #: types from 8 elements on. The first is also what Triton asks of a number to count on its multiples.
 _UNITS = (16, 8, 4, 1)
+_UNITS_TRACED = (16, 1)
+#: Elements from which a dense space is walked as a row where its size is a multiple of a smaller unit alone: a dense kernel
+#: would move them one by one.
+_LEAST_WIDE = 65536
 #: Added to the layout class of a tensor whose strides are no multiples of the unit, and are passed in elements.
 _ODD = 8
 #: The class of a tensor that does not walk folded columns evenly; the others are those of `_layout.py`.
@@ -128,7 +133,7 @@ def plan(
     if len(sizes) > MAX_DIMS:
         raise NotImplementedError(f"{len(sizes)} dims after collapsing")
     if walk.may_be_dense and len(sizes) == 1 and all(operand == (1,) for operand in strides):
-        if _unit(sizes) in (_UNITS[0], 1):  # else a dense kernel would load element by element
+        if _is_traced() or sizes[0] < _LEAST_WIDE or _unit(sizes) in (_UNITS[0], 1):
             return _dense(sizes[0], config)
     return _strided(sizes, strides, config)
 
@@ -158,7 +163,7 @@ def _strided(sizes: tuple[int, ...], strides: tuple[tuple[int, ...], ...], confi
         rows, columns = 1, rows * columns
     while columns // 2 >= tile_sizes[-1] and columns > 16:  # short rows: more of them in a tile
         rows, columns = rows * 2, columns // 2
-    unit = _unit(tile_sizes[1:])
+    unit = _unit(tile_sizes[1:], _UNITS_TRACED if _is_traced() else _UNITS)
     units = tuple(
         unit if _is_even(tile_sizes, operand, kind, last, unit) else 1
         for operand, kind, last in zip(tile_strides, layouts, inner)
@@ -167,7 +172,7 @@ def _strided(sizes: tuple[int, ...], strides: tuple[tuple[int, ...], ...], confi
     return Launch(
         dense=False,
         grid=(-(-n_rows // rows) * -(-tile_sizes[-1] // columns),),
-        wide=needs_wide(sizes, strides, rows * columns),
+        wide=needs_wide(sizes, strides, rows * columns) or tile_sizes[-1] > LARGEST_INT32 - columns,
         warps=warps,
         rank=len(tile_sizes),
         unit=unit,
@@ -182,9 +187,14 @@ def _strided(sizes: tuple[int, ...], strides: tuple[tuple[int, ...], ...], confi
     )
 
 
-def _unit(sizes: Sequence[int]) -> int:
-    """The largest of `_UNITS` that divides all sizes."""
-    return next(unit for unit in _UNITS if not any(size % unit for size in sizes))
+def _unit(sizes: Sequence[int], units: Sequence[int] = _UNITS) -> int:
+    """The largest of some units that divides all sizes."""
+    return next(unit for unit in units if not any(size % unit for size in sizes))
+
+
+def _is_traced() -> bool:
+    """Whether PyTorch traces the call: then each question about a size can make a graph of its own."""
+    return torch.compiler.is_compiling() or torch._C._len_torch_dispatch_stack() > 0
 
 
 def _folded(

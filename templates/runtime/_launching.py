@@ -358,14 +358,7 @@ def remembered(
     if torch.compiler.is_compiling() or torch._C._len_torch_dispatch_stack():
         return make()
     try:
-        key = (
-            *kind,
-            *consts.values(),
-            *(
-                None if tensor is None else (tensor.dtype, tensor.shape, tensor.stride(), tensor.device)
-                for tensor in tensors.values()
-            ),
-        )
+        key = _key(kind, tensors, consts)
     except (AttributeError, RuntimeError, TypeError):
         return make()  # something that is no strided tensor, which `make` refuses
     found = entry.prepared.get(key, _MISSING)
@@ -375,6 +368,19 @@ def remembered(
             entry.prepared.clear()
         entry.prepared[key] = found
     return found
+
+
+def recalled(entry: Declared, kind: tuple[Any, ...], tensors: Tensors, consts: Arguments) -> Any:
+    """What `remembered` keeps for a call of strided tensors; None where it keeps nothing."""
+    return entry.prepared.get(_key(kind, tensors, consts))
+
+
+def _key(kind: tuple[Any, ...], tensors: Tensors, consts: Arguments) -> tuple[Any, ...]:
+    layouts = (
+        None if tensor is None else (tensor.dtype, tensor.shape, tensor.stride(), tensor.device)
+        for tensor in tensors.values()
+    )
+    return (*kind, *consts.values(), *layouts)
 
 
 def on(device: torch.device) -> contextlib.AbstractContextManager[Any]:
