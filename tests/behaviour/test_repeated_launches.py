@@ -179,7 +179,9 @@ def test_constants_have_no_signature(ops: ModuleType, device: torch.device) -> N
     assert not entry.ready
 
 
-@pytest.mark.filterwarnings("ignore:`torch.jit.script`:DeprecationWarning")  # PyTorch's own, of its first dual tensor
+@pytest.mark.filterwarnings(
+    "ignore:`torch.jit.script`:DeprecationWarning"
+)  # PyTorch's own, of its first dual tensor
 def test_forward_tangents_are_refused(ops: ModuleType, device: torch.device) -> None:
     x = torch.ones(2, 16, device=device)
     ops.shift(x)
