@@ -25,6 +25,7 @@ _BESIDE_ELSEWHERE = 512
 #: columns down are turned on the way, of which sm_100 exchanges a half or these bytes.
 _EXCHANGED_PART = {"sm_100": 4, "sm_120": 2}
 _EXCHANGED_PART_AMD = 4
+_EXCHANGED_PART_RDNA = 2
 _EXCHANGED_TURNED = 8192
 #: Elements of a thread that are exchanged at a time where a tile is added up column by row, and bytes beside them.
 _OUTER_ELEMENTS = 16
@@ -35,6 +36,8 @@ _PADDED_LATER, _PADDED_SHARE = ("gfx950",), 32
 _RESERVED = 4096
 #: Bytes that a thread loads at a time: a row that has less for each changes its layout before it is multiplied.
 _WIDEST_LOAD = 16
+#: Bytes of a widened row that each lane of AMD's exchanges at a time.
+_THREAD_EXCHANGE_AMD = 32
 #: Registers of a thread, and those that addresses, loop counters and the epilogue take beside sums and operands. A
 #: 128x256x64 tile of 8 warps needs 255 and spills on sm_80, 128x128x32 of 4 warps takes 242 and does not.
 _THREAD_REGISTERS = 255
@@ -132,7 +135,8 @@ def _exchanged_row(config: ProductConfig, work: Work, target: Target) -> int:
         return k * work.sum_bytes
     element = _WIDENED_I8 if work.width == 1 else work.sum_bytes
     if _is_widened(work):
-        return k * element
+        at_a_time = _THREAD_EXCHANGE_AMD * config.warps * target.warp_size
+        return min(k * element, at_a_time) if target.is_amd else k * element
     if work.is_turned:
         return k * work.sum_bytes * (8 if target.is_amd else min(n, 8)) // 8
     is_short = k * work.width < _WIDEST_LOAD * config.warps * target.warp_size
@@ -145,8 +149,8 @@ def _operands(config: ProductConfig, work: Work, target: Target) -> int:
     left, right = work.left_copy, work.right_copy
     if _is_plain(config, work) and work.has_prologue:
         left, right = left or work.left_bytes, right or work.right_bytes
-        if target.is_amd:
-            return max(m * left, n * right) * k  # not pipelined, and one takes the place of the other
+        if target.is_amd:  # not pipelined, and one takes the place of the other
+            return max(m * left, n * right) * k
     loaded = m * (work.left_bytes - work.left_copy) + n * (work.right_bytes - work.right_copy)
     return (loaded * _buffers(config, work, target) + m * left + n * right) * k
 
@@ -187,15 +191,18 @@ def _rows_down(config: ProductConfig) -> int:
 def _exchanged(config: ProductConfig, work: Work, target: Target) -> int:
     """Bytes of a tile, or of half of it, that threads exchange at a time so that each moves what lies together."""
     m, n, _ = config.tile
+    out = work.sum_bytes if config.split > 1 else work.out_bytes
     reads_too = config.form == "swapped" or work.is_scattered
-    element = max(work.out_bytes, work.tile_bytes) if reads_too else work.out_bytes
+    element = max(out, work.tile_bytes) if reads_too else out
+    if target.name == "sm_100" and work.is_scattered:
+        element = max(element, work.sum_bytes)
     written = m * n * element // (2 if config.halves else 1)
     if work.is_scattered:
         return written
     if target.is_amd:
-        return written // _EXCHANGED_PART_AMD
+        return written // (_EXCHANGED_PART_RDNA if target.name == "gfx1100" else _EXCHANGED_PART_AMD)
     is_kept = config.strategy != "descriptors" and target.name not in _ASYNCHRONOUS
-    if config.form == "dot" and is_kept and work.out_bytes >= work.sum_bytes:
+    if config.form == "dot" and is_kept and out >= work.sum_bytes:
         return 0  # written as the matrix unit leaves it
     if config.form == "dot":
         return written // _EXCHANGED_PART.get(target.name, 1)
