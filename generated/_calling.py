@@ -11,7 +11,7 @@ from typing import Any
 import torch
 from torch.autograd import forward_ad
 
-from ._binding import Bound, Operator, bind, bind_scalar, check_outputs
+from ._binding import Bound, Operator, bind_scalar, check_outputs
 from ._elementwise import Config, check_written
 from ._launching import (
     REMEMBERED_CALLS,
@@ -20,16 +20,16 @@ from ._launching import (
     Prepared,
     Tensors,
     allocated,
+    bound_of,
     call_reference,
     compute,
     launch,
     launch_kernels,
     on,
     recalled,
-    remembered,
     runs_kernels,
 )
-from ._layout import last_offset
+from ._layout import is_traced, last_offset
 from ._registration import call_operator, single
 from ._repeating import Kept, keep, may_repeat
 
@@ -70,7 +70,7 @@ def run(entry: Declared, arguments: Arguments, out: Any = None, config: Config |
     _refuse_distributed(op, tensors)
     _refuse_tangents(op, tensors)
     consts = {spec.name: bind_scalar(op, spec, arguments[spec.name], _CPU) for spec in op.scalars if spec.const}
-    bound = remembered(entry, ("bound",), tensors, consts, lambda: bind(op, tuple(tensors.values()), consts))
+    bound = bound_of(entry, tensors, consts)
     scalars = {
         spec.name: bind_scalar(op, spec, arguments[spec.name], bound.device) for spec in op.scalars if not spec.const
     }
@@ -130,12 +130,7 @@ def _resolved(op: Operator, name: str, tensor: torch.Tensor | None) -> torch.Ten
 
 def _signature(values: tuple[Any, ...]) -> tuple[Any, ...] | None:
     """What the plan of a call depends on, or None for one that needs a closer look: traced, recorded, converted."""
-    if (
-        torch.compiler.is_compiling()
-        or torch._C._len_torch_dispatch_stack()
-        or torch._C._functorch.peek_interpreter_stack() is not None
-        or forward_ad._current_level >= 0
-    ):
+    if is_traced() or torch._C._functorch.peek_interpreter_stack() is not None or forward_ad._current_level >= 0:
         return None
     grad = torch.is_grad_enabled()
     key: list[Any] = []
@@ -240,7 +235,7 @@ def _check_writes(
     if torch.is_grad_enabled() and any(isinstance(one, torch.Tensor) and one.requires_grad for one in read):
         way = "`out=`" if outputs else "an update in place"
         raise RuntimeError(f"{op.name}: {way} does not record gradients, but an input requires them")
-    if torch.compiler.is_compiling() or torch._C._len_torch_dispatch_stack():
+    if is_traced():
         return dict(tensors)
     written = [(spec.name, tensors[spec.name]) for spec in op.inputs if spec.written]
     written += [(f"out ({spec.name})", tensor) for spec, tensor in zip(op.results, outputs or ())]

@@ -19,6 +19,8 @@ from ._layout import (
     choose_tile_dims,
     collapse,
     elementwise_strides,
+    is_traced,
+    largest_unit,
     needs_wide,
     overlap,
     overlaps_itself,
@@ -134,7 +136,7 @@ def plan(
     if len(sizes) > MAX_DIMS:
         raise NotImplementedError(f"{len(sizes)} dims after collapsing")
     if walk.may_be_dense and len(sizes) == 1 and all(operand == (1,) for operand in strides):
-        if _is_traced() or sizes[0] < _LEAST_WIDE or _unit(sizes) in (_UNITS[0], 1):
+        if is_traced() or sizes[0] < _LEAST_WIDE or largest_unit(sizes, _UNITS) in (_UNITS[0], 1):
             return _dense(sizes[0], config)
     return _strided(sizes, strides, config)
 
@@ -164,7 +166,7 @@ def _strided(sizes: tuple[int, ...], strides: tuple[tuple[int, ...], ...], confi
         rows, columns = 1, rows * columns
     while columns // 2 >= tile_sizes[-1] and columns > 16:  # short rows: more of them in a tile
         rows, columns = rows * 2, columns // 2
-    unit = _unit(tile_sizes[1:], _UNITS_TRACED if _is_traced() else _UNITS)
+    unit = largest_unit(tile_sizes[1:], _UNITS_TRACED if is_traced() else _UNITS)
     units = tuple(
         unit if _is_even(tile_sizes, operand, kind, last, unit) else 1
         for operand, kind, last in zip(tile_strides, layouts, inner)
@@ -173,6 +175,7 @@ def _strided(sizes: tuple[int, ...], strides: tuple[tuple[int, ...], ...], confi
     return Launch(
         dense=False,
         grid=(-(-n_rows // rows) * -(-tile_sizes[-1] // columns),),
+        # The tiles of a row are counted by rounding its columns up, in as many bits.
         wide=needs_wide(sizes, strides, rows * columns) or tile_sizes[-1] > LARGEST_INT32 - columns,
         warps=warps,
         rank=len(tile_sizes),
@@ -186,16 +189,6 @@ def _strided(sizes: tuple[int, ...], strides: tuple[tuple[int, ...], ...], confi
         ),
         layouts=tuple(kind if own == unit else kind + _ODD for kind, own in zip(layouts, units)),
     )
-
-
-def _unit(sizes: Sequence[int], units: Sequence[int] = _UNITS) -> int:
-    """The largest of some units that divides all sizes."""
-    return next(unit for unit in units if not any(size % unit for size in sizes))
-
-
-def _is_traced() -> bool:
-    """Whether PyTorch traces the call: then each question about a size can make a graph of its own."""
-    return torch.compiler.is_compiling() or torch._C._len_torch_dispatch_stack() > 0
 
 
 def _folded(

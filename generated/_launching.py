@@ -15,7 +15,7 @@ import triton
 from ._binding import Bound, Operator, Tensor, bind
 from ._copies import dense_copies, laid_out, same
 from ._elementwise import Config, Launch, Walk, plan, result_strides
-from ._layout import row_major
+from ._layout import is_traced, row_major
 from ._repeating import Repeated
 
 #: Whether kernels run in Triton's interpreter, on CPU tensors.
@@ -157,8 +157,7 @@ def compute(
             entry, key, tensors, consts, lambda: _prepare(entry, tensors, consts, written, config)
         )
     except NeedsReference:
-        bound = bind(op, tuple(tensors.values()), consts)
-        results = call_reference(entry, bound, {**tensors, **scalars, **consts})
+        results = call_reference(entry, bound_of(entry, tensors, consts), {**tensors, **scalars, **consts})
         return tuple(output.copy_(result) for output, result in zip(outputs, results)) if outputs else results
     if prepared is None:
         return _compute_on_copies(entry, tensors, scalars, consts, written, config, via)
@@ -356,7 +355,7 @@ def remembered(
     entry: Declared, kind: tuple[Any, ...], tensors: Tensors, consts: Arguments, make: Callable[[], Any]
 ) -> Any:
     """`make()`, remembered by the layout of the tensors; never while symbolic sizes may be around."""
-    if torch.compiler.is_compiling() or torch._C._len_torch_dispatch_stack():
+    if is_traced():
         return make()
     try:
         key = _key(kind, tensors, consts)
@@ -369,6 +368,13 @@ def remembered(
             entry.prepared.clear()
         entry.prepared[key] = found
     return found
+
+
+def bound_of(entry: Declared, tensors: Tensors, consts: Arguments) -> Bound:
+    """What the dims and types of a call are; see `bind`, which checks them."""
+    return remembered(
+        entry, ("bound",), tensors, consts, lambda: bind(entry.operator, tuple(tensors.values()), consts)
+    )
 
 
 def recalled(entry: Declared, kind: tuple[Any, ...], tensors: Tensors, consts: Arguments) -> Any:

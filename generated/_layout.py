@@ -139,6 +139,16 @@ def choose_tile_dims(
     return tuple(sizes[dim] for dim in order), moved, classes
 
 
+def largest_unit(sizes: Sequence[int], units: Sequence[int]) -> int:
+    """The first of some units, of which the last is 1, that divides all sizes."""
+    return next(unit for unit in units if not any(size % unit for size in sizes))
+
+
+def is_traced() -> bool:
+    """Whether PyTorch traces the call: sizes may be symbols, and each question about one can make a graph of its own."""
+    return torch.compiler.is_compiling() or torch._C._len_torch_dispatch_stack() > 0
+
+
 def aligned(sizes: Sequence[int], strides: Sequence[Sequence[int]], classes: Sequence[int], unit: int = 16) -> bool:
     """Whether all sizes, and all strides that an operand's class does not fix, are multiples of a unit.
 

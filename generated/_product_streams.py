@@ -11,6 +11,7 @@ import torch
 from triton.tools.tensor_descriptor import TensorDescriptor
 
 from ._layout import LARGEST_INT32
+from ._passing import descriptor
 from ._product_walk import Group
 
 #: Bytes between two tensors of one descriptor, and those that a block of it may have along a dim.
@@ -29,13 +30,9 @@ class Stream:
 
 
 def described(base: torch.Tensor, shape: _Ints, strides: _Ints, block: _Ints) -> TensorDescriptor:
-    """A descriptor of what is known to have one: its own check would take longer than the launch."""
-    made = object.__new__(TensorDescriptor)
-    made.__dict__ = {
-        **{"base": base, "shape": list(shape), "strides": list(strides), "block_shape": list(block)},
-        **{"padding": "zero", "round_f32_to_tf32": False},
-    }
-    return made
+    """A descriptor that reads zeros outside of its tensor."""
+    fields = {"base": base, "shape": list(shape), "strides": list(strides), "block_shape": list(block)}
+    return descriptor({**fields, "padding": "zero", "round_f32_to_tf32": False})
 
 
 def stream_of(

@@ -13,7 +13,7 @@ import torch
 from ._binding import Bound
 from ._elementwise import Access, Walk, access_strides, atoms
 from ._launching import NeedsReference, for_target, for_widest, multiprocessors_of
-from ._layout import LARGEST_INT32, collapse, last_offset
+from ._layout import LARGEST_INT32, collapse, largest_unit, last_offset
 
 Strides = tuple[tuple[int, ...], ...]  # of each access
 Strategy = Literal["resident", "looped", "split"]
@@ -214,8 +214,8 @@ def _launch(
         block = max(block, _power_of_two(n_cols))
         tile_rows = max(min(tile_rows, LARGEST_BLOCK // block), 1)
     tiles = -(-n_rows // tile_rows)
-    row_unit = _unit(n_rows, row_sizes[1:], (16, 1)) if across else 1
-    unit = _unit(n_cols, col_sizes[1:], (16, 8, 4, 2, 1))
+    row_unit = largest_unit((n_rows, *row_sizes[1:]), (16, 1)) if across else 1
+    unit = largest_unit((n_cols, *col_sizes[1:]), (16, 8, 4, 2, 1))
     accesses = [_layout(*access) for access in zip(parts, rows[1], columns[1])]
     grid: tuple[int, ...] = (min(tiles, tile.programs * multiprocessors or tiles),)
     pieces = (1, 0)
@@ -252,11 +252,6 @@ def _launch(
         rows=n_rows,
         pieces=pieces,
     )
-
-
-def _unit(count: int, inner: Sequence[int], units: Sequence[int]) -> int:
-    """The largest of some units that divides a count and all inner sizes."""
-    return next(unit for unit in units if not any(size % unit for size in (count, *inner)))
 
 
 def _inner(sizes: tuple[int, ...], dims: int, unit: int) -> tuple[int, ...]:

@@ -24,7 +24,7 @@ _TILES = tuple(
 )
 _PIECES = (1, 2, 4, 8)
 _LEAST_PIECE = 512
-_BYTES_OF_SUM = 4
+BYTES_OF_SUM = 4
 
 
 def fused_product(kernel: Kernel, config: ProductConfig, work: Work, target: Target) -> float:
@@ -86,5 +86,5 @@ def _joining(sums: int, pieces: int, target: Target) -> float:
     """Microseconds of a second kernel that adds up what pieces of k gave, through L2."""
     if pieces == 1:
         return 0.0
-    moved = 2 * sums * pieces * _BYTES_OF_SUM
+    moved = 2 * sums * pieces * BYTES_OF_SUM
     return rates.KERNEL.value + moved / (rates.bytes_per_microsecond(target) * rates.L2_FACTOR.value)

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from opgen.advise import rates
 from opgen.advise.counts import CAST, Kernel
-from opgen.advise.product_time import fused_product, library_product
+from opgen.advise.product_time import BYTES_OF_SUM, fused_product, library_product
 from opgen.advise.setting import Setting
 from opgen.advise.walks import eager_rows, fused_rows
 from opgen.advise.work import Work
@@ -21,8 +21,6 @@ from opgen.plan.op import plan_op
 from opgen.plan.product_budget import Work as ProductWork
 from opgen.plan.products import work_of
 from opgen.targets import TARGETS, Target
-
-_BYTES_OF_SUM = 4
 
 
 def eager_time(counted: Work, target: Target) -> float:
@@ -95,7 +93,7 @@ def _planned(setting: Setting, place: int, kernel: Kernel, plan: KernelPlan, tar
 
 def _finish(kernel: Kernel, target: Target) -> float:
     """A kernel that reads the library's sums and does what is left."""
-    sums = sum(one.batch * one.m * one.n for one in kernel.products) * _BYTES_OF_SUM
+    sums = sum(one.batch * one.m * one.n for one in kernel.products) * BYTES_OF_SUM
     return rates.KERNEL.value + _elementwise(replace(kernel, bytes=2 * sums), target)
 
 

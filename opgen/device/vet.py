@@ -298,7 +298,7 @@ def faults(one: Planned, figures: Figures) -> tuple[str, ...]:
         found.append(
             f"{figures.shared_bytes} bytes of shared memory, and {target.name} has {target.shared_bytes}"
         )
-    if figures.spilled_bytes > SPILL_BOUND and one.alignment is not Alignment.ONE:  # those have one element
+    if figures.spilled_bytes > SPILL_BOUND and one.alignment is not Alignment.ONE:  # for sizes of 1
         found.append(f"{figures.spilled_bytes} bytes spilled by a thread, and the bound is {SPILL_BOUND}")
     if figures.occupancy == 0 and not found:
         taken = f"{figures.registers} registers in each of {figures.threads} threads"

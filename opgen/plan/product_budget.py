@@ -291,9 +291,9 @@ def _most_sums(config: ProductConfig, work: Work, target: Target) -> int:
     most = [_THREAD_REGISTERS * _SIMDS]
     if config.form == "vector":
         return most[0]
-    operations, costly = _COSTLY_SUMS.get(target.name, (work.operations + 1, 0))
-    if work.operations >= operations:
-        most.append(costly)
+    costly = _COSTLY_SUMS.get(target.name)
+    if costly and work.operations >= costly[0]:
+        most.append(costly[1])
     if config.form == "outer":
         return min(*most, _OUTER_SUMS_I8) if work.width == 1 else min(most)
     if work.draws:

@@ -95,11 +95,11 @@ def _config(part: Part, element: int, target: Target) -> RowConfig:
         RowBand(65536 // width, 8192, 16 if work else 32, columns=8192),
         RowBand(0, 8192, 32),
     ]
-    if width > 2 and target.name not in _SHORTER_ROWS:
-        whole = [RowBand(32768, 32768, 32)] if len(part.reduced) == 1 and _held(part) == 1 else []
-        looped[2:] = *whole, RowBand(0, 16384, 32)
     if target.name in _SHORTER_ROWS:
         longest = min(longest, 16384)
+    elif width > 2:
+        whole = [RowBand(32768, 32768, 32)] if len(part.reduced) == 1 and _held(part) == 1 else []
+        looped[2:] = *whole, RowBand(0, 16384, 32)
     along = [band for band in along if band.longest <= longest]
     along += (
         [RowBand(0, 8192, 32, programs=1)]

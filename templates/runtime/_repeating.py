@@ -8,13 +8,15 @@ kept: all that changes is which tensors and numbers they take.
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import torch
 import triton
 from triton.tools.tensor_descriptor import TensorDescriptor
+
+from ._passing import descriptor
 
 #: Triton compiles for tensors whose address is a multiple of 16 bytes, and for others.
 _ALIGNMENT = 16
@@ -38,8 +40,7 @@ class Repeated:
         if found is None:
             compiled = kernel[grid](*arguments, **constants)
             if compiled is not None:
-                rest = (constants[name] for name in kernel.arg_names[len(arguments) :])
-                self._compiled[key] = compiled, tuple(rest)
+                self._compiled[key] = compiled, _behind(kernel, arguments, constants)
             return
         compiled, rest = found
         stream = triton.runtime.driver.active.get_current_stream(self._device)
@@ -55,6 +56,11 @@ class Repeated:
             triton.knobs.runtime.launch_exit_hook,
             *arguments,
         )
+
+
+def _behind(kernel: Any, arguments: tuple[Any, ...], constants: Mapping[str, Any]) -> tuple[Any, ...]:
+    """The compile-time numbers that a compiled kernel is passed behind its arguments; options are not among them."""
+    return tuple(constants[name] for name in kernel.arg_names[len(arguments) :])
 
 
 def _kind(argument: torch.Tensor) -> Any:
@@ -108,7 +114,7 @@ class Kept:
             for place, source in one.filled:
                 arguments[place] = given[source]
             for place, source in one.described:
-                arguments[place] = _described(arguments[place], given[source])
+                arguments[place] = descriptor({**vars(arguments[place]), "base": given[source]})
             compiled.run(*one.grid, stream, compiled.function, compiled.packed_metadata, None, None, None, *arguments)
 
 
@@ -132,13 +138,6 @@ def keep(launch: Callable[[Any, Sequence[Any]], None], given: Sequence[Any]) -> 
     keeping = _Keeping(stand_ins)
     launch(keeping, stand_ins)
     return keeping.kept()
-
-
-def _described(old: TensorDescriptor, base: torch.Tensor | None) -> TensorDescriptor:
-    """A descriptor like an old one, of another tensor: its own check would take longer than the launch."""
-    made = object.__new__(TensorDescriptor)
-    made.__dict__ = {**old.__dict__, "base": base}
-    return made
 
 
 class _Keeping:
@@ -174,8 +173,8 @@ class _Keeping:
             if id(base) not in self._places or base is None:
                 continue
             (filled if base is one else described).append((place, self._places[id(base)]))
-            fixed[place] = None if base is one else _described(one, None)
-        rest = [constants[name] for name in kernel.arg_names[len(arguments) :]]
+            fixed[place] = None if base is one else descriptor({**vars(one), "base": None})
+        rest = _behind(kernel, arguments, constants)
         whole_grid = (*grid, *(1,) * (3 - len(grid)))
         self._is_known &= compiled is not None
         self._launches.append(_Launch(compiled, whole_grid, (*fixed, *rest), tuple(filled), tuple(described)))
