@@ -11,8 +11,13 @@ import torch
 from ._product_walk import GROUPS, Group, ProductWalk
 
 
-def multiplies_exactly() -> bool:
-    """Whether the vendor's f32 products are true ones: not while a switch of PyTorch's lets them be of tf32."""
+def multiplies_exactly(dtype: torch.dtype) -> bool:
+    """Whether the vendor's products are true ones, summed in f32 at least: not while a switch of PyTorch's lets those of
+    f32 be of tf32, or those of f16 be summed in f16."""
+    if dtype is torch.float16:
+        return not torch.backends.cuda.matmul.allow_fp16_accumulation
+    if dtype is not torch.float32:
+        return True
     try:
         return torch.get_float32_matmul_precision() == "highest"
     except RuntimeError:  # set by the newer switches alone

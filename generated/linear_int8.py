@@ -461,18 +461,16 @@ _CONFIGS = {
             rt.band(64, rt.BEYOND, "swapped descriptors", (64, 128, 128), 4, 8, 4),
             rt.band(128, 1024, "swapped pointers", (32, 32, 256), 4, 6, 8),
             rt.band(128, 4096, "swapped descriptors", (64, 64, 256), 4, 6, 4),
-            rt.band(128, rt.BEYOND, "dot descriptors", (128, 128, 128), 4, 5, 4, halves=True),
+            rt.band(128, rt.BEYOND, "dot descriptors halves", (128, 128, 128), 4, 5, 4),
             rt.band(256, 1024, "swapped descriptors", (32, 64, 256), 4, 8, 4),
             rt.band(256, 4096, "swapped descriptors", (64, 128, 128), 4, 8, 4),
-            rt.band(256, rt.BEYOND, "dot descriptors", (128, 256, 128), 8, 3, 4, halves=True),
+            rt.band(256, rt.BEYOND, "dot descriptors halves", (128, 256, 128), 8, 3, 4),
             rt.band(512, 1024, "swapped descriptors", (64, 64, 256), 4, 6, 4),
-            rt.band(512, 4096, "dot descriptors", (128, 128, 128), 4, 5, 4, halves=True),
-            rt.band(512, rt.BEYOND, "dot descriptors", (128, 256, 128), 8, 3, 4, halves=True),
+            rt.band(512, 4096, "dot descriptors halves", (128, 128, 128), 4, 5, 4),
+            rt.band(512, rt.BEYOND, "dot descriptors halves", (128, 256, 128), 8, 3, 4),
             rt.band(1024, 1024, "swapped descriptors", (64, 128, 128), 4, 8, 16),
-            rt.band(1024, rt.BEYOND, "dot descriptors", (128, 256, 128), 8, 3, 4, halves=True),
-            rt.band(
-                rt.BEYOND, rt.BEYOND, "dot descriptors", (128, 256, 128), 8, 3, 16, halves=True
-            ),
+            rt.band(1024, rt.BEYOND, "dot descriptors halves", (128, 256, 128), 8, 3, 4),
+            rt.band(rt.BEYOND, rt.BEYOND, "dot descriptors halves", (128, 256, 128), 8, 3, 16),
         )
     },
     "sm_100": {
@@ -486,19 +484,17 @@ _CONFIGS = {
             rt.band(64, rt.BEYOND, "dot pointers", (32, 128, 128), 4, 5, 8),
             rt.band(128, 1024, "swapped pointers", (32, 32, 256), 4, 6, 8),
             rt.band(128, 4096, "swapped descriptors", (64, 64, 256), 4, 6, 4),
-            rt.band(128, rt.BEYOND, "dot descriptors", (128, 128, 128), 4, 5, 4, halves=True),
+            rt.band(128, rt.BEYOND, "dot descriptors halves", (128, 128, 128), 4, 5, 4),
             rt.band(256, 1024, "swapped descriptors", (32, 64, 256), 4, 8, 4),
             rt.band(256, 4096, "swapped descriptors", (64, 128, 128), 4, 8, 4),
             rt.band(256, rt.BEYOND, "dot pointers", (128, 128, 64), 4, 5, 8),
             rt.band(512, 1024, "swapped descriptors", (64, 64, 256), 4, 6, 4),
-            rt.band(512, 4096, "dot descriptors", (128, 128, 128), 4, 5, 4, halves=True),
-            rt.band(512, rt.BEYOND, "dot descriptors", (128, 256, 128), 8, 3, 4, halves=True),
+            rt.band(512, 4096, "dot descriptors halves", (128, 128, 128), 4, 5, 4),
+            rt.band(512, rt.BEYOND, "dot descriptors halves", (128, 256, 128), 8, 3, 4),
             rt.band(1024, 1024, "swapped descriptors", (64, 128, 128), 4, 8, 16),
             rt.band(1024, 4096, "dot pointers", (128, 256, 128), 8, 4, 8),
-            rt.band(1024, rt.BEYOND, "dot descriptors", (128, 256, 128), 8, 3, 4, halves=True),
-            rt.band(
-                rt.BEYOND, rt.BEYOND, "dot descriptors", (128, 256, 128), 8, 3, 16, halves=True
-            ),
+            rt.band(1024, rt.BEYOND, "dot descriptors halves", (128, 256, 128), 8, 3, 4),
+            rt.band(rt.BEYOND, rt.BEYOND, "dot descriptors halves", (128, 256, 128), 8, 3, 16),
         )
     },
     "sm_120": {
@@ -516,7 +512,7 @@ _CONFIGS = {
             rt.band(128, rt.BEYOND, "dot pointers", (64, 128, 64), 4, 5, 8),
             rt.band(256, 1024, "dot pointers", (64, 128, 64), 4, 5, 8, split=8),
             rt.band(256, 4096, "dot pointers", (64, 128, 64), 4, 5, 8, split=2),
-            rt.band(256, rt.BEYOND, "dot descriptors", (128, 128, 128), 4, 3, 4, halves=True),
+            rt.band(256, rt.BEYOND, "dot descriptors halves", (128, 128, 128), 4, 3, 4),
             rt.band(512, 1024, "dot pointers", (64, 128, 64), 4, 5, 8, split=4),
             rt.band(512, rt.BEYOND, "dot pointers", (128, 128, 128), 8, 4, 8),
             rt.band(1024, 1024, "dot pointers", (64, 128, 64), 4, 5, 16, split=2),

@@ -167,7 +167,7 @@ def emitted(kernel: Any, types: Types) -> tuple[Any, ...]:
     if torch.cuda.is_available():
         target = target_of(torch.device("cuda", torch.cuda.current_device()))
         tables = [kernel.configs[target]] if target in kernel.configs else tables
-    return tuple(dict.fromkeys(band.config for table in tables for band in table[own]))
+    return tuple(dict.fromkeys(one for table in tables for band in table[own] for one in band.configs))
 
 
 def _bands(table: RowConfigs) -> tuple[Any, ...]:

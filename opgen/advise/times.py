@@ -19,6 +19,7 @@ from opgen.ir.passes.parts import as_part_sees
 from opgen.plan.model import KernelPlan, ProductConfig, ProductPlan, RowConfig, RowPlan
 from opgen.plan.op import plan_op
 from opgen.plan.product_budget import Work as ProductWork
+from opgen.plan.product_space import with_library
 from opgen.plan.products import work_of
 from opgen.targets import TARGETS, Target
 
@@ -83,7 +84,7 @@ def _planned(setting: Setting, place: int, kernel: Kernel, plan: KernelPlan, tar
         case RowPlan():
             return rates.KERNEL.value + fused_rows(kernel, _row_config(setting, plan), target)
         case ProductPlan() if kernel.products:
-            found = _product_config(setting, place, kernel, plan)
+            found = _product_config(setting, place, kernel, plan, target)
             if found is None or found[0].strategy == "library":
                 return _one(kernel, target) + _finish(kernel, target)
             return rates.KERNEL.value + fused_product(kernel, *found, target)
@@ -106,7 +107,7 @@ def _row_config(setting: Setting, plan: RowPlan) -> RowConfig:
 
 
 def _product_config(
-    setting: Setting, place: int, kernel: Kernel, plan: ProductPlan
+    setting: Setting, place: int, kernel: Kernel, plan: ProductPlan, target: Target
 ) -> tuple[ProductConfig, ProductWork] | None:
     """The config of the band that a shape lies in, and what it computes for an element of each operand."""
     types: tuple[DType, ...] = tuple(setting.types.values())
@@ -119,5 +120,7 @@ def _product_config(
     bands = (band for one in plan.classes if one.name == work.name for band in one.bands)
     for band in bands:
         if first.m <= band.m and first.n * first.batch <= band.n:
-            return band.configs[0][0], work
+            is_left = band.is_better_left(first.batch, first.m, first.n, first.k, target.multiprocessors)
+            config = band.configs[0][0]
+            return with_library(config) if is_left else config, work
     return None

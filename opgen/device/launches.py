@@ -226,6 +226,8 @@ def _leaves(table: Any) -> Iterator[Any]:
             yield from _leaves(value)
     elif hasattr(table, "warps"):
         yield table
+    elif hasattr(table, "configs"):  # a band of products: it may choose the vendor's, too
+        yield from table.configs
     elif is_dataclass(table):
         for one in fields(table):
             yield from _leaves(getattr(table, one.name))

@@ -47,12 +47,13 @@ def _band(band: ProductBand) -> str:
     """`rt.band(…)`, without what is as by default."""
     config = band.configs[0][0]
     ends = ("rt.BEYOND" if size >= BEYOND else str(size) for size in (band.m, band.n))
-    words = [*ends, quoted(f"{config.form} {config.strategy}"), f"({', '.join(map(str, config.tile))})"]
+    how = f"{config.form} {config.strategy}{' halves' if config.halves else ''}"
+    words = [*ends, quoted(how), f"({', '.join(map(str, config.tile))})"]
     words += [str(config.warps), str(config.stages), str(config.group)]
     if config.split > 1:
         words.append(f"split={config.split}")
-    if config.halves:
-        words.append("halves=True")
     if config.precision != "ieee":
         words.append(f"precision={quoted(config.precision)}")
+    if band.idle:
+        words.append(f"idle={band.idle}")
     return f"rt.band({', '.join(words)})"

@@ -190,12 +190,24 @@ BEYOND = 2**62
 @dataclass(frozen=True)
 class ProductBand:
     """The configs for products of up to `m` rows and `n` columns, best first, each with its predicted microseconds
-    at `at` (m, n, k)."""
+    at `at` (m, n, k).
+
+    The vendor's product is taken instead where the idle part of the last wave would cost an element of the result more
+    than `idle` positions of k; 0 is for never.
+    """
 
     m: int
     n: int
     at: tuple[int, int, int]
     configs: tuple[tuple[ProductConfig, float], ...]
+    idle: int = 0
+
+    def is_better_left(self, batch: int, m: int, n: int, k: int, multiprocessors: int) -> bool:
+        """Whether the vendor's product is taken for these sizes, since too much of the last wave would idle."""
+        rows, columns, _ = self.configs[0][0].tile
+        waves = -(-(batch * -(-m // rows) * -(-n // columns)) // multiprocessors)
+        room = waves * multiprocessors * rows * columns
+        return self.idle > 0 and room * k > batch * m * n * (k + self.idle)
 
 
 @dataclass(frozen=True)

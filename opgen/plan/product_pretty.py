@@ -64,7 +64,12 @@ def _band(band: ProductBand) -> str:
     columns = f", {band.n} columns" if band.n < BEYOND else ""
     then = "".join(f"; then {config_text(config)} ({other:.1f})" for config, other in others[:2])
     size = "x".join(map(str, band.at))
-    return f"{rows}{columns}: {config_text(first)}, {time:.1f} us predicted at {size}{then}"
+    vendor = (
+        f"; the vendor's where the last wave idles for more than {band.idle} positions of k"
+        if band.idle
+        else ""
+    )
+    return f"{rows}{columns}: {config_text(first)}, {time:.1f} us predicted at {size}{then}{vendor}"
 
 
 def config_text(config: ProductConfig) -> str:

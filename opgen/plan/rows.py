@@ -99,6 +99,8 @@ def _config(part: Part, element: int, target: Target) -> RowConfig:
         longest = min(longest, 16384)
     elif width > 2:
         whole = [RowBand(32768, 32768, 32)] if len(part.reduced) == 1 and _held(part) == 1 else []
+        if whole and work == 2:
+            longest = 32768
         looped[2:] = *whole, RowBand(0, 16384, 32)
     along = [band for band in along if band.longest <= longest]
     along += (

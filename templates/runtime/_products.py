@@ -11,6 +11,7 @@ import torch
 
 from ._binding import DTYPES, Bound
 from ._launching import for_target, multiprocessors_of, target_of
+from ._layout import is_traced
 from ._product_library import library_product, matrices_of, multiplies_exactly
 from ._product_streams import FARTHEST, Stream, described, stream_of
 from ._product_tuning import bucket, fastest, may_time, rivals, tunes
@@ -72,11 +73,37 @@ class ProductConfig:
 
 @dataclass(frozen=True)
 class Band:
-    """The config for products of up to `m` rows and, over all batches, `n` columns."""
+    """The config for products of up to `m` rows and, over all batches, `n` columns.
+
+    The vendor's product is taken instead where the idle part of the last wave would cost an element of the result more
+    than `idle` positions of k (0: never), and where PyTorch traces the call, which then has no descriptors.
+    """
 
     m: int
     n: int
     config: ProductConfig
+    idle: int = 0
+
+    @property
+    def vendor(self) -> ProductConfig:
+        return replace(self.config, strategy="library")
+
+    @property
+    def configs(self) -> tuple[ProductConfig, ...]:
+        """All that the band may choose."""
+        return (self.config, self.vendor) if self.idle else (self.config,)
+
+    def chosen(self, shape: tuple[int, int, int, int], multiprocessors: int) -> ProductConfig:
+        """The config for a batch, m, n and k."""
+        if not self.idle:
+            return self.config
+        if is_traced():
+            return self.vendor
+        batch, m, n, k = shape
+        rows, columns, _ = self.config.tile
+        waves = -(-(batch * -(-m // rows) * -(-n // columns)) // multiprocessors)
+        room = waves * multiprocessors * rows * columns
+        return self.vendor if room * k > batch * m * n * (k + self.idle) else self.config
 
 
 def band(
@@ -87,11 +114,13 @@ def band(
     warps: int,
     stages: int,
     group: int,
+    idle: int = 0,
     **further: Any,
 ) -> Band:
-    """A band's config as a line of a table; `how` is its form and its strategy."""
-    form, strategy = how.split()
-    return Band(m, n, ProductConfig(tile, warps, stages, group, form, strategy, **further))
+    """A band's config as a line of a table; `how` is its form, its strategy and, where it has those, `halves`."""
+    form, strategy, *halves = how.split()
+    config = ProductConfig(tile, warps, stages, group, form, strategy, halves=bool(halves), **further)
+    return Band(m, n, config, idle)
 
 
 @dataclass(frozen=True)
@@ -163,7 +192,7 @@ class ProductLaunch:
         self, via: Any, left: tuple[torch.Tensor, ...], right: tuple[torch.Tensor, ...]
     ) -> torch.Tensor | None:
         """The vendor's products, `[products, batch, m, n]`, where the plan says so; None where a kernel multiplies."""
-        if not self.matrices or (self.sums is torch.float32 and not multiplies_exactly()):
+        if not self.matrices or not multiplies_exactly(left[0].dtype):
             return None
         count = max(len(left), len(right))
         pairs = [
@@ -220,10 +249,13 @@ class ProductKernel:
         if config is not None:
             return figures(config)
         bands = for_target(self.configs, bound.device)[CLASSES[dtype]]
-        chosen = figures(next(band.config for band in bands if m <= band.m and n * batch <= band.n))
+        own = next(band for band in bands if m <= band.m and n * batch <= band.n)
+        chosen = figures(own.chosen((batch, m, n, k), multiprocessors_of(bound.device)))
+        if chosen.config != own.config and not chosen.matrices:
+            chosen = figures(own.config)
         if not tunes(bound.device):
             return chosen
-        others = tuple(figures(one) for one in rivals((band.config for band in bands), m))
+        others = tuple(figures(one) for one in rivals((config for band in bands for config in band.configs), m))
         key = bucket(bound, chosen.shape, chosen.constants["WIDE"])
         return replace(chosen, bucket=key, rivals=others)
 

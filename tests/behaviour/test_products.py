@@ -74,7 +74,7 @@ def configs(of: ModuleType) -> Iterator[Any]:
 def emitted(of: ModuleType, dtype: torch.dtype) -> list[Any]:
     """The different configs of a module's own table for sm_90."""
     bands = of._CONFIGS["sm_90"]["f32" if dtype is torch.float32 else "half"]
-    return list(dict.fromkeys(band.config for band in bands))
+    return list(dict.fromkeys(one for band in bands for one in band.configs))
 
 
 def randn(*shape: int, dtype: torch.dtype, device: torch.device) -> Tensor:

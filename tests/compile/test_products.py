@@ -72,7 +72,7 @@ def arguments(op: str, dtype: torch.dtype, rows: int) -> dict[str, torch.Tensor 
 
 def emitted(module: ModuleType, target: str, kind: str) -> Iterator[Any]:
     """The configs that a module's table names for a target and a class of types, each once."""
-    yield from dict.fromkeys(band.config for band in module._CONFIGS[target][kind])
+    yield from dict.fromkeys(one for band in module._CONFIGS[target][kind] for one in band.configs)
 
 
 def pairs() -> list[tuple[tuple[str, str], str]]:
