@@ -77,7 +77,7 @@ class Band:
     """The config for products of up to `m` rows and, over all batches, `n` columns.
 
     The vendor's product is taken instead where the idle part of the last wave would cost an element of the result more
-    than `idle` positions of k (0: never), and where PyTorch traces the call, which then has no descriptors.
+    than `idle` positions of k (0: never).
     """
 
     m: int
@@ -94,17 +94,12 @@ class Band:
         """All that the band may choose."""
         return (self.config, self.vendor) if self.idle else (self.config,)
 
-    def chosen(self, shape: tuple[int, int, int, int], multiprocessors: int) -> ProductConfig:
-        """The config for a batch, m, n and k."""
-        if not self.idle:
-            return self.config
-        if is_traced():
-            return self.vendor
-        batch, m, n, k = shape
+    def idles(self, batch: int, m: int, n: int, k: int, multiprocessors: int) -> bool:
+        """Whether too much of the last wave would idle."""
         rows, columns, _ = self.config.tile
         waves = -(-(batch * -(-m // rows) * -(-n // columns)) // multiprocessors)
         room = waves * multiprocessors * rows * columns
-        return self.vendor if room * k > batch * m * n * (k + self.idle) else self.config
+        return room * k > batch * m * n * (k + self.idle)
 
 
 def band(
@@ -251,14 +246,22 @@ class ProductKernel:
             return figures(config)
         bands = for_target(self.configs, bound.device)[CLASSES[dtype]]
         own = next(band for band in bands if m <= band.m and n * batch <= band.n)
-        chosen = figures(own.chosen((batch, m, n, k), multiprocessors_of(bound.device)))
-        if chosen.config != own.config and not chosen.matrices:
+        chosen = figures(own.vendor) if self._is_left(own, batch, m, n, k, bound.device) else None
+        if chosen is None or not chosen.matrices:
             chosen = figures(own.config)
         if not tunes(bound.device):
             return chosen
         others = tuple(figures(one) for one in rivals((config for band in bands for config in band.configs), m))
         key = bucket(bound, chosen.shape, chosen.constants["WIDE"])
         return replace(chosen, bucket=key, rivals=others)
+
+
+    def _is_left(self, own: Band, batch: int, m: int, n: int, k: int, device: torch.device) -> bool:
+        """Whether a product is left to the vendor's library. What PyTorch traces has no descriptors, and is left to it
+        but for batches, whose `out_dtype` it cannot trace with sizes that are symbols."""
+        if not own.idle:
+            return False
+        return not self.walk.batch if is_traced() else own.idles(batch, m, n, k, multiprocessors_of(device))
 
 
 def _launch_tuned(

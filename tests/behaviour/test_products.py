@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import os
 import random
+import sys
 from collections.abc import Iterator
 from types import ModuleType
 from typing import Any
@@ -299,6 +300,42 @@ def test_a_band_serves_every_size_in_it_with_one_kernel(ops: ModuleType) -> None
         figures = kernel.prepare(bound, layouts, None)
         seen.add(repr((figures.constants, figures.layouts, sorted(figures.persistent.items()))))
     assert len(seen) == 1
+
+
+@pytest.mark.parametrize(
+    ("n", "k", "is_left"),
+    [
+        (11008, 4096, True),  # 172 tiles of 128 x 256: 35 % of two waves idle
+        (14336, 4096, False),  # 224 tiles: 15 %
+        (11008, 512, False),  # k is short: the sums' way through memory would take longer
+    ],
+)
+def test_a_last_wave_that_idles_is_left_to_the_vendor(
+    n: int, k: int, is_left: bool, ops: ModuleType, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    of = module(ops, "linear")
+    products = sys.modules[f"{ops.__name__}._products"]
+    monkeypatch.setattr(products, "multiprocessors_of", lambda device: 132)
+    monkeypatch.setattr(products, "for_target", lambda configs, device: configs["sm_90"])
+    x, w, y = (
+        torch.empty(shape, dtype=torch.float16, device="meta") for shape in ((512, k), (n, k), (512, n))
+    )
+    bound = of.rt.bind(of._OPERATOR, (x, w, None), {})
+    figures = of._ENTRY.variants[0].kernels[0].prepare(bound, {"x": x, "w": w, "b": None, "y": y}, None)
+    assert figures.config.tile[:2] == (128, 256)
+    assert bool(figures.matrices) == is_left
+
+
+def test_sums_of_halves_are_never_the_vendors_in_f16(ops: ModuleType) -> None:
+    """PyTorch's switch for it would lose bits, or fail where the sums are asked for in f32."""
+    exact = sys.modules[f"{ops.__name__}._product_library"].multiplies_exactly
+    assert exact(torch.float16)
+    torch.backends.cuda.matmul.allow_fp16_accumulation = True
+    try:
+        assert not exact(torch.float16)
+        assert exact(torch.bfloat16)
+    finally:
+        torch.backends.cuda.matmul.allow_fp16_accumulation = False
 
 
 def test_more_than_32_bits(ops: ModuleType) -> None:
