@@ -22,7 +22,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from functools import partial
 from pathlib import Path
 from types import ModuleType
@@ -43,7 +43,8 @@ from opgen.emit import render
 from opgen.pipeline import compile_specs
 from opgen.plan.product_budget import Work
 from opgen.plan.product_hints import Narrowed
-from opgen.plan.product_model import Prepared, Shape, microseconds
+from opgen.plan.product_model import Prepared, Shape, library_microseconds, microseconds
+from opgen.plan.product_space import with_library
 from opgen.plan.products import fitting_configs
 from opgen.source import Source
 from opgen.targets import TARGETS
@@ -207,13 +208,13 @@ def check(folder: str, package: str) -> list[str]:
 
 
 def drawn_sizes(count: int) -> list[tuple[int, int, int]]:
-    """Sizes by a fixed seed: rows from 1 to 8192, columns and depths that models have."""
+    """Sizes by a fixed seed, log-uniform: rows from 1 to 16384, columns and depths from 256 to 16384 in eights."""
     drawn = random.Random(SEED)  # noqa: S311 - sizes, not secrets
-    rows = (1, 4, 16, 48, 64, 100, 128, 200, 256, 512, 777, 1024, 2048, 4096, 8192)
-    wide = (1024, 2048, 3072, 4096, 5120, 8192, 11008, 14336)
-    return [
-        (drawn.choice(rows), drawn.choice(wide), drawn.choice((1024, 2048, 4096, 8192))) for _ in range(count)
-    ]
+
+    def size(least: int, step: int) -> int:
+        return round(math.exp(drawn.uniform(math.log(least), math.log(16384))) / step) * step
+
+    return [(size(1, 1), size(256, 8), size(256, 8)) for _ in range(count)]
 
 
 def runtime_config(module: ModuleType, one: Any) -> Any:
@@ -242,6 +243,8 @@ def search(
     work = Work("half", 2, 2, 2, 4, 2)
     fitting, _ = fitting_configs(work, target, Narrowed())
     chosen = {size: _candidates(fitting, size, work, target, best) for size in sizes}
+    for found in chosen.values():
+        found.append(replace(found[0], config=with_library(found[0].config)))
     unique = list({repr(one.config): one.config for found in chosen.values() for one in found}.values())
     random.Random(0).shuffle(unique)  # noqa: S311 - an order, not a secret
     started = time.time()
@@ -253,10 +256,16 @@ def search(
     for size in sizes:
         if time.time() - started > seconds:
             break
+        shape = Shape(*size)
+
+        def predicted(one: Prepared, shape: Shape = shape) -> float:
+            if one.config.strategy == "library":
+                return library_microseconds(shape, work, target)
+            return microseconds(one, shape, work, target)
+
         arguments = silu_arguments(*size, BF16)
         want = exact_silu(**arguments)
         timed: list[tuple[float, Any]] = []
-        first = measured(launcher(silu, arguments, None))
         for one in chosen[size]:
             config = runtime_config(silu, one.config)
             try:
@@ -268,6 +277,10 @@ def search(
             except Exception as failure:  # noqa: BLE001 - a search tells what it skips
                 print("skip", one.config, type(failure).__name__, str(failure)[:150])
         timed.sort(key=lambda item: item[0])
+        runs = [launcher(silu, arguments, None)]
+        runs += [launcher(silu, arguments, runtime_config(silu, one.config)) for _, one in timed[:3]]
+        samples = [[measured(run) for run in runs] for _ in range(3)]  # in turn, since the card gets hot
+        first, *leading = (statistics.median(own) for own in zip(*samples, strict=True))
         x, w, b = arguments.values()
         bare = measured(partial(F.linear, x, w))
         eager = measured(partial(_eager_silu, x, w, b))
@@ -275,17 +288,11 @@ def search(
             {
                 "size": size,
                 "first": first,
-                "best": timed[0][0],
+                "best": min(first, *leading),
                 "bare": bare,
                 "eager": eager,
-                "top": [
-                    (round(t, 1), round(microseconds(one, Shape(*size), work, target), 1), asdict(one.config))
-                    for t, one in timed[:6]
-                ],
-                "all": [
-                    (round(t, 2), round(microseconds(one, Shape(*size), work, target), 2), asdict(one.config))
-                    for t, one in timed
-                ],
+                "top": [(round(t, 1), round(predicted(one), 1), asdict(one.config)) for t, one in timed[:6]],
+                "all": [(round(t, 2), round(predicted(one), 2), asdict(one.config)) for t, one in timed],
             }
         )
     return rows
@@ -427,11 +434,13 @@ CASES = tuple(dict.fromkeys((
 )))  # fmt: skip
 
 
-def compare(package: str, seconds: float, autotune: bool) -> list[Row]:
-    """All contenders in turn, by case."""
+def compare(package: str, seconds: float, autotune: bool, sizes: Sequence[tuple[int, int, int]]) -> list[Row]:
+    """All contenders in turn, by case; of some sizes alone, where these are given."""
     started = time.time()
     rows: list[Row] = []
     for op, size, dtype in CASES:
+        if sizes and size not in sizes:
+            continue
         if time.time() - started > seconds:
             print(f"{len(rows)} of {len(CASES)} rows were measured in the time given")
             break
@@ -497,7 +506,7 @@ def main() -> None:
         "--size",
         action="append",
         default=[],
-        help="a size to search, as 16x4096x4096; several by repeating it",
+        help="a size to search or compare, as 16x4096x4096; several by repeating it",
     )
     parser.add_argument("--seconds", type=float, default=1e9)
     parser.add_argument("--package", type=Path, help="a folder that holds the built package already")
@@ -526,7 +535,8 @@ def main() -> None:
             if options.out:
                 (options.out / "products_search.json").write_text(json.dumps(rows))
         if options.compare or not (options.check or options.search):
-            found = compare(package, options.seconds, options.autotune)
+            asked = [] if options.search else [_size(one) for one in options.size]
+            found = compare(package, options.seconds, options.autotune, asked)
             print(text(found), flush=True)
             if options.out:
                 (options.out / "products.json").write_text(

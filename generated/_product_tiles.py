@@ -3,7 +3,7 @@
 
 A product has four groups of dims: the batch, the rows `m` (of the left operand alone), the columns `n` (of the right
 one) and `k`, which is summed over. Each group is one position that splits into up to three coordinates, innermost
-first. Sizes come as multiples of the group's `UNIT` and strides as multiples of 16 or 1, which tells the
+first. Sizes come as multiples of the group's `UNIT` and strides as multiples of 16, 8 or 1, which tells the
 compiler what it needs for wide loads without a compilation for each shape.
 """
 
@@ -104,9 +104,9 @@ def along_k(at, strides, LAYOUT: tl.constexpr, RANK: tl.constexpr):
 @triton.jit
 def _along(at, strides, AXIS: tl.constexpr, LAYOUT: tl.constexpr, RANK: tl.constexpr):
     """Offsets along a group. A layout class says along which one the tensor has stride 1, 0 for none; with 8 added
-    its other strides are in elements, else they are in multiples of 16: which the position is multiplied with first, as
-    it alone has 64 bits where they are needed."""
-    SCALE: tl.constexpr = 1 if LAYOUT >= 8 else 16
+    its other strides are in elements, with 16 in multiples of 8, else in multiples of 16: which the position is
+    multiplied with first, as it alone has 64 bits where they are needed."""
+    SCALE: tl.constexpr = 8 if LAYOUT >= 16 else 1 if LAYOUT >= 8 else 16
     if LAYOUT & 7 == AXIS:
         result = at[0]
     else:

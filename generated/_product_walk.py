@@ -3,22 +3,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from math import prod
 from typing import Any
 
 from ._binding import Bound
 from ._elementwise import Access, Walk, access_strides, atoms, family
-from ._layout import LARGEST_INT32, collapse, last_offset
+from ._layout import LARGEST_INT32, collapse, is_traced, largest_unit, last_offset
 
 GROUP_DIMS = 3
 """Most dims of one group after collapsing; beyond, the caller copies operands."""
 
-#: In how many elements sizes and strides are passed where they are multiples of it, and what is added to the layout class
-#: of a tensor whose strides are not.
-UNIT = 16
-ODD = 8
+#: In how many elements sizes and strides are passed, the largest that divides them, each with what it adds to the layout
+#: class of a tensor.
+UNITS = {16: 0, 8: 16, 1: 8}
+ODD = UNITS[1]
 GROUPS = ("batch", "m", "n", "k")
 #: The group along which a tensor has stride 1, as its layout class, in the order in which they are looked for.
 ALONG = {"k": 3, "n": 2, "m": 1, "batch": 4}
@@ -82,13 +82,13 @@ def collapsed(walk: ProductWalk, bound: Bound, layouts: Mapping[str, Any]) -> di
 
 
 def unit_of(group: Group) -> int:
-    """In how many elements a group's sizes are passed: 16 where that divides them and some tensor is contiguous there."""
+    """In how many elements a group's sizes are passed: one, where no tensor is contiguous there."""
     contiguous = any(own[0] == 1 for own in group.strides)
-    return UNIT if contiguous and not any(size % UNIT for size in group.sizes) else 1
+    return _unit(group.sizes) if contiguous else 1
 
 
 def layout_class(groups: Mapping[str, Group], place: int) -> int:
-    """A tensor's layout class: along which group it has stride 1, and whether its other strides are odd."""
+    """A tensor's layout class: along which group it has stride 1, and in what its other strides are passed."""
     along = next((name for name in ALONG if groups[name].strides[place][0] == 1), None)
     others = [
         stride
@@ -96,7 +96,17 @@ def layout_class(groups: Mapping[str, Group], place: int) -> int:
         for at, stride in enumerate(groups[name].strides[place])
         if name != along or at > 0
     ]
-    return (ALONG[along] if along else 0) + (ODD if any(stride % UNIT for stride in others) else 0)
+    return (ALONG[along] if along else 0) + UNITS[_unit(others)]
+
+
+def unit_of_strides(layout: int) -> int:
+    """In how many elements the strides of a tensor of a layout class are passed."""
+    return next(unit for unit, added in UNITS.items() if added == layout & ~7)
+
+
+def _unit(counts: Sequence[int]) -> int:
+    """The largest unit that divides all counts; of symbols, that is asked once."""
+    return largest_unit(counts, (16, 1) if is_traced() else tuple(UNITS))
 
 
 def needs_wide(groups: Mapping[str, Group], tile: tuple[int, int, int]) -> bool:

@@ -20,13 +20,13 @@ from ._product_walk import (
     GROUP_DIMS,
     GROUPS,
     ODD,
-    UNIT,
     Group,
     ProductWalk,
     collapsed,
     layout_class,
     needs_wide,
     unit_of,
+    unit_of_strides,
 )
 
 BEYOND = 2**62
@@ -287,7 +287,7 @@ def _launch(
     layout = tuple(layout_class(groups, place) for place in range(len(walk.accesses)))
     strides: list[int] = []
     for place, access in enumerate(walk.accesses):
-        scale = 1 if layout[place] >= ODD else UNIT
+        scale = unit_of_strides(layout[place])
         for name in walk.groups(access):
             own = groups[name].strides[place]
             strides += [stride // scale for stride in own] + [0] * (GROUP_DIMS - len(own))
@@ -341,8 +341,8 @@ def _pointer_tile(
     address of its own in registers, or where RDNA turns an operand."""
     m, n, k = config.tile
     operands = [layout[place] for place, access in enumerate(walk.accesses) if "k" in walk.groups(access)]
-    turns = target.startswith("gfx1") and dtype.itemsize <= 2 and any(one != ALONG["k"] for one in operands)
-    if config.form not in ("dot", "swapped") or not (turns or any(one == 0 or one >= ODD for one in operands)):
+    turns = target.startswith("gfx1") and dtype.itemsize <= 2 and any(one & 7 != ALONG["k"] for one in operands)
+    if config.form not in ("dot", "swapped") or not (turns or any(one & 7 == 0 or one & ODD for one in operands)):
         return m, n, k
     threads = (64 if target.startswith("gfx9") else 32) * config.warps
     rights = max(len(operands) - 1, 1)

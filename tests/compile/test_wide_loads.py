@@ -1,4 +1,4 @@
-"""Elementwise kernels move 16 bytes at a time also where sizes are multiples of 8 elements alone, or of 4."""
+"""Kernels move 16 bytes at a time also where sizes are multiples of 8 elements alone, elementwise ones of 4."""
 
 import importlib
 import re
@@ -41,3 +41,19 @@ def test_stores_are_wide(case: str) -> None:
     widths = [(kind, int(count or 1) * int(bits) // 8) for kind, count, bits in moved]
     assert {width for kind, width in widths if kind == "st"} == {wanted}
     assert min(width for _, width in widths) >= 8
+
+
+@pytest.mark.parametrize(
+    ("depth", "copies", "alone"),
+    [(272, True, False), (264, True, False), (265, False, True)],
+    ids=["a multiple of 16", "a multiple of 8", "odd"],
+)
+def test_operands_of_products_are_read_wide(depth: int, copies: bool, alone: bool) -> None:
+    """16 bytes at a time by asynchronous copies, or else element by element."""
+    module = importlib.import_module("generated.linear_silu")
+    x, w = (torch.empty((rows, depth), dtype=torch.bfloat16, device="meta") for rows in (256, 520))
+    config = module.rt.ProductConfig((64, 64, 32), warps=4, stages=3)
+    (launch,) = record(module, {"x": x, "w": w, "b": None}, {}, config=config)
+    text = compile_recorded(launch, TARGETS["sm_90"]).asm["ptx"]
+    assert ("cp.async.cg" in text) == copies
+    assert ("ld.global.b16" in text) == alone
