@@ -97,6 +97,7 @@ class RowBand:
     stages: int = 1
     rows: int = 0
     columns: int = 0
+    registers: int = 0
 
 
 @dataclass(frozen=True)

@@ -101,7 +101,8 @@ def _band(band: RowBand) -> str:
     sides = f" ({band.rows or 'as fit'} x {band.columns or 'as fit'})" if band.rows or band.columns else ""
     programs = f", {band.programs} programs for each multiprocessor" if band.programs else ""
     stages = f", {band.stages} stages" if band.stages > 1 else ""
-    return f"{rows}: tiles of {band.elements} elements{sides} with {band.warps} warps{programs}{stages}"
+    most = f", {band.registers} registers of a thread at most" if band.registers else ""
+    return f"{rows}: tiles of {band.elements} elements{sides} with {band.warps} warps{programs}{stages}{most}"
 
 
 def _access(access: Access) -> str:

@@ -87,7 +87,7 @@ def _config(part: Part, element: int, target: Target) -> RowConfig:
         RowBand(1024, 2048, 2 * wide),
         RowBand(4096, 4096, 4 * wide),
         RowBand(8192, 8192, 8 * wide),
-        RowBand(16384, 16384, 16 * wide),
+        RowBand(16384, 16384, 16 * wide, registers=_two_programs(16 * wide, target)),
         RowBand(32768, 32768, 32, programs=2),
     ]
     looped = [
@@ -116,6 +116,14 @@ def _config(part: Part, element: int, target: Target) -> RowConfig:
         split=_SPLIT_BYTES // width,
         piece_warps=_PIECE_THREADS // target.warp_size,
     )
+
+
+def _two_programs(warps: int, target: Target) -> int:
+    """The registers of a thread with which two programs fit on a multiprocessor; 0 where the compiler may choose.
+
+    With 99 of them layer_norm of 4096 x 16384 bf16 took 111 us on an H200, with 64 it takes 76.
+    """
+    return 0 if target.is_amd or warps > 16 else target.registers // (2 * warps * target.warp_size)
 
 
 def _has_moments(graph: Graph) -> bool:
@@ -147,7 +155,8 @@ def _with_hints(config: RowConfig, part: Part, hints: Hints) -> RowConfig:
     room = max(_LARGEST_TILE // (asked["rows"] or 1), 1)
 
     def hinted(band: RowBand) -> RowBand:
-        band = replace(replace(band, columns=min(band.columns, room)), **fixed)
+        registers = 0 if fixed else band.registers
+        band = replace(replace(band, columns=min(band.columns, room), registers=registers), **fixed)
         if stays is None or bool(band.programs) in stays.values:
             return band
         return replace(band, programs=0 if band.programs else _PROGRAMS)

@@ -12,7 +12,7 @@ import torch
 from ._binding import Bound
 from ._elementwise import Access, Walk, access_strides, atoms
 from ._launching import NeedsReference, for_target, for_widest, multiprocessors_of
-from ._layout import LARGEST_INT32, collapse, largest_unit, last_offset
+from ._layout import LARGEST_INT32, collapse, is_traced, largest_unit, last_offset
 
 Strides = tuple[tuple[int, ...], ...]  # of each access
 Strategy = Literal["resident", "looped", "split"]
@@ -32,7 +32,8 @@ class RowConfig:
 
     A program's tile has `elements`: one row rounded up to a power of two, or several where they are shorter; `rows` and
     `columns` fix its sides. With `programs` for each multiprocessor, these loop over the
-    tiles; else each tile has its own. `stages` is how many tiles are on their way at a time.
+    tiles; else each tile has its own. `stages` is how many tiles are on their way at a time. `registers` are the most of
+    a thread with a whole row, where the compiler would take so many that fewer programs fit (0: as it likes).
     """
 
     longest: int
@@ -42,6 +43,7 @@ class RowConfig:
     stages: int = 1
     rows: int = 0
     columns: int = 0
+    registers: int = 0
 
 
 @dataclass(frozen=True)
@@ -70,6 +72,7 @@ class RowTile:
     programs: int = 0
     stages: int = 1
     splits: int = 1
+    registers: int = 0
 
 
 @dataclass(frozen=True)
@@ -177,8 +180,10 @@ def choose_tile(table: RowConfigs, n_rows: int, n_cols: int, across: bool, multi
         splits = min(-(-2 * multiprocessors // tiles), -(-n_cols // block), _most_pieces(rows))
         warps = min(config.warps, table.piece_warps) if rows == 1 else table.piece_warps
         return RowTile("split", rows, block, warps, stages=config.stages, splits=splits)
-    strategy: Strategy = "resident" if resident and columns >= n_cols else "looped"
-    return RowTile(strategy, rows, columns, config.warps, config.programs, config.stages)
+    if resident and columns >= n_cols:
+        figures = config.warps, config.programs, config.stages
+        return RowTile("resident", rows, columns, *figures, registers=config.registers)
+    return RowTile("looped", rows, columns, config.warps, config.programs, config.stages)
 
 
 def _most_pieces(rows: int) -> int:
@@ -234,6 +239,8 @@ def _launch(
         "STAGES": tile.stages,
         "num_warps": tile.warps,
     }
+    if tile.registers and not is_traced():  # PyTorch's wrapper of kernels does not know this option
+        options["maxnreg"] = tile.registers
     if tile.strategy == "split":
         options["SPLITS"] = _power_of_two(max(pieces[0], _most_pieces(tile.rows)))
     return RowLaunch(
