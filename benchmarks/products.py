@@ -204,6 +204,10 @@ def check(folder: str, package: str) -> list[str]:
         return [line for found in (*first.get(), *second.get()) for line in found]
 
 
+#: Jobs that the configs of a size are compiled in.
+_PARTS = 4
+
+
 # --- the search ---------------------------------------------------------------------------------
 
 
@@ -245,13 +249,16 @@ def search(
     chosen = {size: _candidates(fitting, size, work, target, best) for size in sizes}
     for found in chosen.values():
         found.append(replace(found[0], config=with_library(found[0].config)))
-    unique = list({repr(one.config): one.config for found in chosen.values() for one in found}.values())
-    random.Random(0).shuffle(unique)  # noqa: S311 - an order, not a secret
     started = time.time()
-    jobs = [(folder, package, unique[at::WORKERS], (64, 512, 1024)) for at in range(WORKERS)]
+    jobs = [
+        (folder, package, [one.config for one in found[at::_PARTS]], size)
+        for size, found in chosen.items()
+        for at in range(_PARTS)
+    ]
     with multiprocessing.get_context("spawn").Pool(WORKERS) as pool:
-        pool.map(_compile, jobs)
-    print(f"{len(unique)} configs compiled in {time.time() - started:.0f} s", flush=True)
+        pool.map(_compile, jobs, 1)
+    count = sum(map(len, chosen.values()))
+    print(f"{count} configs of {len(chosen)} sizes compiled in {time.time() - started:.0f} s", flush=True)
     rows: list[dict[str, Any]] = []
     for size in sizes:
         if time.time() - started > seconds:

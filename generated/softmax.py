@@ -240,7 +240,7 @@ _CONFIGS = {
                 along=(
                     rt.RowConfig(1024, elements=2048, warps=2),
                     rt.RowConfig(4096, elements=4096, warps=4),
-                    rt.RowConfig(8192, elements=8192, warps=8),
+                    rt.RowConfig(8192, elements=8192, warps=8, registers=64),
                     rt.RowConfig(16384, elements=16384, warps=16, registers=64),
                     rt.RowConfig(32768, elements=8192, warps=16, columns=8192),
                     rt.RowConfig(0, elements=8192, warps=32),
@@ -268,7 +268,7 @@ _CONFIGS = {
                 along=(
                     rt.RowConfig(1024, elements=2048, warps=2),
                     rt.RowConfig(4096, elements=4096, warps=4),
-                    rt.RowConfig(8192, elements=8192, warps=8),
+                    rt.RowConfig(8192, elements=8192, warps=8, registers=64),
                     rt.RowConfig(16384, elements=16384, warps=16, registers=64),
                     rt.RowConfig(32768, elements=8192, warps=16, columns=8192),
                     rt.RowConfig(0, elements=8192, warps=32),

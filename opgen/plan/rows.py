@@ -20,6 +20,9 @@ _MEDIUM_OPERATIONS, _HEAVY_OPERATIONS = 16, 28
 _RESIDENT_BYTES = (16384, 32768, 65536)
 #: Targets where 32 warps with a row of 32,768 spill, or have too few registers.
 _SHORTER_ROWS = ("sm_75", "sm_86", "sm_89", "gfx1100")
+#: Threads of a multiprocessor that find room beside each other where each holds 32 elements of a row of halves: left to
+#: the compiler, layer_norm of 4096 x 16384 bf16 took 99 registers of each, and 111 us on an H200; with 64 it takes 76.
+_THREADS = 1024
 #: Bytes of a row from which few rows are cut into pieces.
 _SPLIT_BYTES = 131072
 #: Threads of a program of a piece: one for each of the pieces that it joins. LLVM spills where CDNA has twice as many.
@@ -83,11 +86,12 @@ def _config(part: Part, element: int, target: Target) -> RowConfig:
     width = max(element, 2)
     longest = max(_RESIDENT_BYTES[work] // (width * max(_held(part), 1)), 1024)
     wide = 2 if width > 2 else 1  # so many times the warps
+    registers = 0 if wide > 1 or target.is_amd else target.registers // _THREADS
     along = [
         RowBand(1024, 2048, 2 * wide),
         RowBand(4096, 4096, 4 * wide),
-        RowBand(8192, 8192, 8 * wide),
-        RowBand(16384, 16384, 16 * wide, registers=_two_programs(16 * wide, target)),
+        RowBand(8192, 8192, 8 * wide, registers=registers),
+        RowBand(16384, 16384, 16 * wide, registers=registers),
         RowBand(32768, 32768, 32, programs=2),
     ]
     looped = [
@@ -116,14 +120,6 @@ def _config(part: Part, element: int, target: Target) -> RowConfig:
         split=_SPLIT_BYTES // width,
         piece_warps=_PIECE_THREADS // target.warp_size,
     )
-
-
-def _two_programs(warps: int, target: Target) -> int:
-    """The registers of a thread with which two programs fit on a multiprocessor; 0 where the compiler may choose.
-
-    With 99 of them layer_norm of 4096 x 16384 bf16 took 111 us on an H200, with 64 it takes 76.
-    """
-    return 0 if target.is_amd or warps > 16 else target.registers // (2 * warps * target.warp_size)
 
 
 def _has_moments(graph: Graph) -> bool:
