@@ -13,7 +13,7 @@ import torch
 from ._binding import DTYPES, Bound
 from ._launching import for_target, multiprocessors_of, target_of
 from ._layout import is_traced
-from ._product_library import library_product, matrices_of, multiplies_exactly
+from ._product_library import library_product, matrices_of, may_multiply
 from ._product_streams import FARTHEST, Stream, described, stream_of
 from ._product_tuning import bucket, fastest, may_time, rivals, tunes
 from ._product_walk import (
@@ -188,7 +188,7 @@ class ProductLaunch:
         self, via: Any, left: tuple[torch.Tensor, ...], right: tuple[torch.Tensor, ...]
     ) -> torch.Tensor | None:
         """The vendor's products, `[products, batch, m, n]`, where the plan says so; None where a kernel multiplies."""
-        if not self.matrices or not multiplies_exactly(left[0].dtype):
+        if not self.matrices or not may_multiply(left[0].dtype):
             return None
         count = max(len(left), len(right))
         pairs = [

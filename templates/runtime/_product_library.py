@@ -2,12 +2,26 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping
 from typing import Any
 
 import torch
 
 from ._product_walk import GROUPS, Group, ProductWalk
+
+
+#: Settings of cuBLAS with which it gives the same bits twice; without one of them PyTorch refuses its products where only
+#: deterministic algorithms are allowed.
+_DETERMINISTIC = (":4096:8", ":16:8")
+
+
+def may_multiply(dtype: torch.dtype) -> bool:
+    """Whether the vendor's products are what the settings of PyTorch allow, and exact."""
+    refused = torch.are_deterministic_algorithms_enabled() and (
+        os.environ.get("CUBLAS_WORKSPACE_CONFIG") not in _DETERMINISTIC
+    )
+    return not refused and multiplies_exactly(dtype)
 
 
 def multiplies_exactly(dtype: torch.dtype) -> bool:
@@ -27,6 +41,9 @@ def library_product(
     a: torch.Tensor, b: torch.Tensor, dtype: torch.dtype, out: torch.Tensor | None = None
 ) -> torch.Tensor:
     """The vendor's batched product of `[m, k]` and `[n, k]`, summed and returned in `dtype`."""
+    if a.device.type != "meta" and torch.is_autocast_enabled(a.device.type):  # it would multiply in another type
+        with torch.autocast(a.device.type, enabled=False):
+            return library_product(a, b, dtype, out)
     multiply, b = torch.bmm, b.transpose(1, 2)
     if a.shape[0] == 1:  # its plain product is often the faster one
         multiply, a, b = torch.mm, a.squeeze(0), b.squeeze(0)

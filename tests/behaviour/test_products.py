@@ -326,16 +326,41 @@ def test_a_last_wave_that_idles_is_left_to_the_vendor(
     assert bool(figures.matrices) == is_left
 
 
-def test_sums_of_halves_are_never_the_vendors_in_f16(ops: ModuleType) -> None:
-    """PyTorch's switch for it would lose bits, or fail where the sums are asked for in f32."""
-    exact = sys.modules[f"{ops.__name__}._product_library"].multiplies_exactly
-    assert exact(torch.float16)
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float16, torch.bfloat16], ids=str)
+def test_autocast_does_not_reach_the_vendors_product(
+    dtype: torch.dtype, ops: ModuleType, device: torch.device
+) -> None:
+    of = module(ops, "linear")
+    x, w = (randn(rows, 70, dtype=dtype, device=device) for rows in (40, 33))
+    other = torch.float16 if dtype is torch.bfloat16 and device.type == "cuda" else torch.bfloat16
+    for config in (None, of.rt.ProductConfig((16, 32, 16), warps=4, stages=2, strategy="library")):
+        plain = of._ENTRY.run({"x": x, "w": w, "b": None}, config=config)
+        with torch.autocast(device.type, other):
+            got = of._ENTRY.run({"x": x, "w": w, "b": None}, config=config)
+        assert got.dtype == dtype
+        assert torch.equal(got, plain)
+
+
+def test_settings_that_keep_products_from_the_vendor(
+    ops: ModuleType, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Sums of halves in f16 would lose bits; and cuBLAS has no deterministic products without a setting of its own."""
+    may = sys.modules[f"{ops.__name__}._product_library"].may_multiply
+    monkeypatch.delenv("CUBLAS_WORKSPACE_CONFIG", raising=False)
+    assert may(torch.float16)
     torch.backends.cuda.matmul.allow_fp16_accumulation = True
     try:
-        assert not exact(torch.float16)
-        assert exact(torch.bfloat16)
+        assert not may(torch.float16)
+        assert may(torch.bfloat16)
     finally:
         torch.backends.cuda.matmul.allow_fp16_accumulation = False
+    torch.use_deterministic_algorithms(True)
+    try:
+        assert not may(torch.bfloat16)
+        monkeypatch.setenv("CUBLAS_WORKSPACE_CONFIG", ":4096:8")
+        assert may(torch.bfloat16)
+    finally:
+        torch.use_deterministic_algorithms(False)
 
 
 def test_more_than_32_bits(ops: ModuleType) -> None:
