@@ -48,7 +48,7 @@ EXTRA_SPECS = tuple(
     ROOT / "tests" / "planted" / f"{name}.op" for name in ("addressing", "reducing", "multiplying")
 )
 
-_DECIDING = ("trial", "probes", "planting")
+_DECIDING = ("trial", "probes", "planting", "copying")
 """The modules here that decide whether a fault is seen."""
 
 _SAVED_EVERY = 20.0

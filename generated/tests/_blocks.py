@@ -50,6 +50,9 @@ _ROWS = {
 _PERSISTENT = (RowTile("resident", 1, 16, 1, programs=1), RowTile("looped", 1, 16, 1, programs=1))
 """Programs that take one tile after another, where there are more tiles than a GPU has multiprocessors."""
 
+FEW = 4
+"""Multiprocessors of a GPU on which programs take several tiles of a small tensor."""
+
 _LONG_PIECES, _LONG_ROW = RowTile("split", 4, 1024, 4, splits=2), 10_300
 """Pieces of more elements than f16 counts one by one, of which a mask keeps about the half."""
 
@@ -114,13 +117,22 @@ def in_forms(case: Any, types: Types) -> Iterator[tuple[Any, ...]]:
             yield (*others[:place], config, *others[place + 1 :])
 
 
-def streamed(case: Any, types: Types) -> Iterator[tuple[Any, ...]]:
-    """Blocks of a middle size for every kernel of an op, with each form of a product that descriptors read."""
+def streamed(case: Any, types: Types) -> Iterator[tuple[tuple[Any, ...], str]]:
+    """Blocks of a middle size for every kernel of an op, with each form of a product that descriptors read; the tensor to
+    lay out otherwise than the others, or ""."""
     others = forced(case, "middle", types)
     for place, kernel in enumerate(case.entry.variant(types).kernels):
-        for config in _of_size(kernel, "middle", types) if isinstance(kernel, ProductKernel) else ():
-            if config.strategy == "descriptors":
-                yield (*others[:place], config, *others[place + 1 :])
+        for sized in _of_size(kernel, "middle", types) if isinstance(kernel, ProductKernel) else ():
+            for config, apart in _spanning_or_not(kernel, sized):
+                if config.strategy == "descriptors":
+                    yield (*others[:place], config, *others[place + 1 :]), apart
+
+
+def _spanning_or_not(kernel: Any, config: Any) -> Iterator[tuple[Any, str]]:
+    """A config; where a descriptor may span two right operands, also with one laid out so that it cannot, in halves."""
+    yield config, ""
+    if isinstance(kernel, ProductKernel) and len(kernel.right) > 1:
+        yield replace(config, halves=True), kernel.right[-1]
 
 
 def rows_and_columns(kernel: Any) -> Iterator[str]:
@@ -228,10 +240,30 @@ def edges(case: Any, types: Types) -> Iterator[tuple[Sizes, tuple[int, ...], tup
             found = list(_at_edges(kernel, config))
             for sizes, leading in found[number % 2 :: 2] if is_slow else found:
                 yield sizes, leading, (*others[:place], config, *others[place + 1 :])
-        if isinstance(kernel, RowKernel) and not is_slow:
-            sizes, leading = _sized(((kernel.walk.kept, 135), (kernel.walk.reduced, 5)))
-            for config in _PERSISTENT:
-                yield sizes, leading, (*others[:place], config, *others[place + 1 :])
+
+
+def persistent(case: Any, types: Types) -> Iterator[tuple[Sizes, tuple[int, ...], tuple[Any, ...], str]]:
+    """Several tiles for each of `FEW` programs of each kernel; the tensor to lay out otherwise than the others, or ""."""
+    others = forced(case, "middle", types)
+    for place, kernel in enumerate(case.entry.variant(types).kernels):
+        for tiled, groups in _in_several_tiles(kernel, types):
+            for config, apart in _spanning_or_not(kernel, tiled):
+                yield *_sized(groups), (*others[:place], config, *others[place + 1 :]), apart
+
+
+def _in_several_tiles(kernel: Any, types: Types) -> Iterator[tuple[Any, Any]]:
+    """Configs of a kernel that loops over tiles, and sizes of its groups of which it has more than `FEW`."""
+    if isinstance(kernel, RowKernel):
+        for config in _PERSISTENT:
+            yield config, ((kernel.walk.kept, 2 * FEW + 1), (kernel.walk.reduced, 5))
+    elif isinstance(kernel, ProductKernel):
+        walk = kernel.walk
+        for config in _of_size(kernel, "small", types):
+            m, n, k = config.tile
+            sizes = ((2, 2 * m + 1, 2 * n - 1, 2 * k + 16), (1, 3 * m, 2 * n + 16, k + 8))
+            for batch, *sides in sizes if config.strategy == "descriptors" else ():
+                groups = (walk.batch, batch), *zip((walk.m, walk.n, walk.k), sides)
+                yield config, groups
 
 
 def beyond(case: Any, kernel: Any, config: Any) -> Iterator[tuple[Sizes, tuple[int, ...]]]:
@@ -280,8 +312,6 @@ def _at_edges(kernel: Any, config: Any) -> Iterator[tuple[Sizes, tuple[int, ...]
         (2, 3 * m, 2 * n + 1, 1),
         (1, m, n, 0),
     ]
-    if config.strategy == "descriptors":  # which take rows of whole 16 bytes, and several tiles for each program
-        edges += [(1, 2 * m + 1, 2 * n + 16, 2 * k + 16), (2, m + 1, n, 3 * k), (1, 12 * m, 12 * n, k)]
     for batch, rows, columns, depth in edges:
         yield _sized(((walk.batch, batch), (walk.m, rows), (walk.n, columns), (walk.k, depth)))
 

@@ -14,6 +14,7 @@ import torch
 from .. import _runtime as rt
 from ._blocks import (
     SMALL,
+    FEW,
     beyond,
     configs_to_run,
     edges,
@@ -23,6 +24,7 @@ from ._blocks import (
     in_forms,
     in_long_pieces,
     in_turn,
+    persistent,
     widest,
 )
 from ._cases import Call, Case, Number, ScalarSpec, plain_numbers
@@ -38,6 +40,7 @@ from ._memory import (
     gapped_at,
     gapped_moved,
     paged,
+    paged_apart,
 )
 from ._random import rand
 
@@ -161,6 +164,7 @@ def block_calls(case: Case) -> Iterator[Call]:
             edges(case, types), place, None, len(choices)
         ):
             yield from maker.sized(sizes, leading, {}, types=types, config=config)
+    yield from persistent_calls(case)
     yield from scaled_calls(case)
     if case.summed and not has_elementwise(case):
         return
@@ -175,6 +179,18 @@ def block_calls(case: Case) -> Iterator[Call]:
     for shape in tiles:
         yield from maker.call(shape, everywhere(case, gapped))
     yield from tie_calls(case)
+
+
+def persistent_calls(case: Case) -> Iterator[Call]:
+    """Programs that take several tiles, of rows that begin at multiples of 16 elements, as descriptors need them."""
+    maker, paged_everywhere = Maker(case), everywhere(case, paged)
+    for types in case.choices():
+        for number, found in enumerate(persistent(case, types)):
+            sizes, leading, config, apart = found
+            layouts = {**paged_everywhere, **({apart: paged_apart} if apart else {})}
+            for call in maker.sized(sizes, leading, layouts, types=types, config=config):
+                left_out = call.left_out if number % 2 else frozenset[str]()
+                yield replace(call, left_out=left_out, multiprocessors=FEW)
 
 
 def tie_calls(case: Case) -> Iterator[Call]:

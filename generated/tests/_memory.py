@@ -129,6 +129,12 @@ def paged(shape: Shape) -> Shape:
     return strides_in_order(page, _last_first(page))[: len(shape)]
 
 
+def paged_apart(shape: Shape) -> Shape:
+    """The same, 16 elements farther apart."""
+    *rows, columns = shape or (1,)
+    return paged((*rows, columns + 16))[: len(shape)]
+
+
 def aligned_stepped(shape: Shape) -> Shape:
     """Every sixteenth column of such a part."""
     return strides_in_order(shape, _last_first(shape), room=16, step=16)

@@ -19,7 +19,7 @@ from ._blocks import kernels_of, rows_and_columns, streamed, undivided
 from ._call import DEVICE, compare, evaluate, needs_kernels, target_shapes, watching
 from ._cases import Arguments, Call, Case, make_arguments
 from ._drawing import Maker
-from ._memory import expanded_columns
+from ._memory import expanded_columns, paged_apart
 from ._origin import only_tail
 
 WIDE = 2**30
@@ -90,9 +90,9 @@ def _streamed_calls(case: Case) -> Iterator[Call]:
         return sum(dtype == torch.bfloat16 for dtype in types.values())
 
     types = max(case.choices(), key=ranged)
-    for config in streamed(case, types) if ranged(types) else ():
-        maker = Maker(case, inner=(_DEEP,))
-        yield from maker.call((_ROWS, _DEEP), {}, types=types, config=config, beside=_BESIDE)
+    for config, apart in streamed(case, types) if ranged(types) else ():
+        maker, layouts = Maker(case, inner=(_DEEP,)), {apart: paged_apart} if apart else {}
+        yield from maker.call((_ROWS, _DEEP), layouts, types=types, config=config, beside=_BESIDE)
 
 
 def _narrowest(case: Case) -> Mapping[str, torch.dtype]:
@@ -105,7 +105,7 @@ def _check_rows_apart(case: Case, call: Call) -> None:
     given = dict(arguments.given)
     for spec in case.tensors:
         tensor = given[spec.name]
-        if tensor is not None and tensor.numel():
+        if tensor is not None and tensor.numel() and spec.name not in call.layouts:
             given[spec.name] = _rows_apart(tuple(tensor.shape), tensor.dtype).copy_(tensor)
     shapes = target_shapes(case, call)
     outputs = [

@@ -17,6 +17,7 @@ from typing import Any
 import torch
 
 from tests.planted import exhaustive, probes
+from tests.planted.copying import copies
 from tests.planted.equivalence import NEARLY
 from tests.planted.operators import Site
 from tests.planted.planting import UnplantedError, forgetful, in_device_function, module, planted
@@ -313,7 +314,7 @@ def _reference(case: Any, given: dict[str, Any], _: Any) -> list[torch.Tensor]:
 
 
 def _results(case: Any, given: dict[str, Any], run: Callable[[dict[str, Any]], Any]) -> list[torch.Tensor]:
-    arguments = {key: one.clone() if isinstance(one, torch.Tensor) else one for key, one in given.items()}
+    arguments = copies(given)
     with module("tests._watch").watched():
         returned = run(arguments)
     results = list(returned) if isinstance(returned, tuple) else [returned]

@@ -6,12 +6,13 @@ import contextlib
 import dataclasses
 from collections.abc import Iterator
 from typing import Any
+from unittest import mock
 
 import pytest
 import torch
 from torch import Tensor
 
-from .. import _runtime as rt
+from .. import _products, _rows, _runtime as rt
 from ._cases import Arguments, Call, Case, TensorSpec, make_arguments
 from ._check import Report, check
 from ._memory import guarded_output
@@ -84,14 +85,26 @@ def target_shapes(case: Case, call: Call) -> dict[str, tuple[int, ...]]:
 def watching(case: Case, call: Call) -> Iterator[None]:
     """In the interpreter, every access of the kernels inside must lie in a tensor that they were given."""
     if not rt.INTERPRETED:
-        yield
+        with _planned_for(call.multiprocessors):
+            yield
         return
     from ._watch import watched
 
-    with watched() as watch:
+    with _planned_for(call.multiprocessors), watched() as watch:
         yield
     for fault in watch.faults[:1]:
         raise Fault(f"{case.name}: a kernel {fault}; in the call with {call}")
+
+
+@contextlib.contextmanager
+def _planned_for(multiprocessors: int | None) -> Iterator[None]:
+    """Plans launches for a GPU of so many multiprocessors."""
+    with contextlib.ExitStack() as stack:
+        for module in (_products, _rows) if multiprocessors else ():
+            stack.enter_context(
+                mock.patch.object(module, "multiprocessors_of", return_value=multiprocessors)
+            )
+        yield
 
 
 def compare(

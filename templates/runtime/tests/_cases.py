@@ -260,6 +260,7 @@ class Call:
     scale: float = 1.0  # of tensors of several rows without a range; 0 also makes masks and integers 0
     beside: float = 1.0  # of floats that nothing is summed over, without a range
     config: Any = None
+    multiprocessors: int | None = None  # that launches are planned for; None for those of the device
 
     def layout(self, name: str) -> Layout:
         return self.layouts.get(name, contiguous)
@@ -285,7 +286,7 @@ class Call:
             f"types {dict(self.types)}",
         ]
         parts += [f"numbers {dict(self.numbers)}", f"layouts {layouts}", f"config {self.config}"]
-        for name in ("offsets", "fewer", "ones", "left_out", "as_tensors"):
+        for name in ("offsets", "fewer", "ones", "left_out", "as_tensors", "multiprocessors"):
             value = getattr(self, name)
             parts += [f"{name} {value}"] if value else []
         for name in ("scale", "beside"):
