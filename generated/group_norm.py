@@ -349,13 +349,13 @@ _WALK = rt.RowWalk(
 
 _CONFIGS = {
     **dict.fromkeys(
-        ("sm_75", "sm_86", "sm_89"),
+        ("sm_75", "sm_86", "sm_89", "gfx1100"),
         {
             2: rt.RowConfigs(
                 along=(
                     rt.RowConfig(1024, elements=2048, warps=2),
                     rt.RowConfig(4096, elements=4096, warps=4),
-                    rt.RowConfig(8192, elements=8192, warps=8, registers=64),
+                    rt.RowConfig(8192, elements=8192, warps=8),
                     rt.RowConfig(16384, elements=4096, warps=16, columns=4096),
                     rt.RowConfig(32768, elements=8192, warps=32, columns=8192),
                     rt.RowConfig(0, elements=8192, warps=32),
@@ -383,7 +383,7 @@ _CONFIGS = {
                 along=(
                     rt.RowConfig(1024, elements=2048, warps=2),
                     rt.RowConfig(4096, elements=4096, warps=4),
-                    rt.RowConfig(8192, elements=8192, warps=8, registers=64),
+                    rt.RowConfig(8192, elements=8192, warps=8),
                     rt.RowConfig(16384, elements=4096, warps=16, columns=4096),
                     rt.RowConfig(32768, elements=8192, warps=32, columns=8192),
                     rt.RowConfig(0, elements=8192, warps=32),
@@ -434,31 +434,6 @@ _CONFIGS = {
             ),
         },
     ),
-    "gfx1100": {
-        2: rt.RowConfigs(
-            along=(
-                rt.RowConfig(1024, elements=2048, warps=2),
-                rt.RowConfig(4096, elements=4096, warps=4),
-                rt.RowConfig(8192, elements=8192, warps=8),
-                rt.RowConfig(16384, elements=4096, warps=16, columns=4096),
-                rt.RowConfig(32768, elements=8192, warps=32, columns=8192),
-                rt.RowConfig(0, elements=8192, warps=32),
-            ),
-            across=rt.RowConfig(0, elements=2048, warps=4, columns=32),
-            split=65536,
-        ),
-        4: rt.RowConfigs(
-            along=(
-                rt.RowConfig(1024, elements=2048, warps=4),
-                rt.RowConfig(4096, elements=4096, warps=8),
-                rt.RowConfig(8192, elements=4096, warps=16, columns=4096),
-                rt.RowConfig(16384, elements=8192, warps=32, columns=8192),
-                rt.RowConfig(0, elements=8192, warps=32),
-            ),
-            across=rt.RowConfig(0, elements=2048, warps=4, columns=32),
-            split=32768,
-        ),
-    },
 }
 
 

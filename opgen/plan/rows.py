@@ -86,7 +86,8 @@ def _config(part: Part, element: int, target: Target) -> RowConfig:
     width = max(element, 2)
     longest = max(_RESIDENT_BYTES[work] // (width * max(_held(part), 1)), 1024)
     wide = 2 if width > 2 else 1  # so many times the warps
-    registers = 0 if wide > 1 or target.is_amd else target.registers // _THREADS
+    may_choose = wide > 1 or target.is_amd or len(part.reduced) > 1  # addresses over several dims would spill
+    registers = 0 if may_choose else target.registers // _THREADS
     along = [
         RowBand(1024, 2048, 2 * wide),
         RowBand(4096, 4096, 4 * wide),

@@ -239,7 +239,8 @@ def _launch(
         "STAGES": tile.stages,
         "num_warps": tile.warps,
     }
-    if tile.registers and not is_traced():  # PyTorch's wrapper of kernels does not know this option
+    # Element by element, addresses alone would spill; and PyTorch's wrapper of kernels does not know this option.
+    if tile.registers and unit > 1 and not is_traced():
         options["maxnreg"] = tile.registers
     if tile.strategy == "split":
         options["SPLITS"] = _power_of_two(max(pieces[0], _most_pieces(tile.rows)))
