@@ -259,7 +259,7 @@ class Call:
     seed: int = 0
     special: float = 0.1
     scale: float = 1.0  # of tensors of several rows without a range; 0 also makes masks and integers 0
-    beside: float = 1.0  # of floats that nothing is summed over, without a range
+    beside: float = 1.0  # of floats that are no rows which are summed over, without a range
     config: Any = None
     multiprocessors: int | None = None  # that launches are planned for; None for those of the device
 
@@ -341,7 +341,7 @@ def make_arguments(case: Case, call: Call, device: torch.device) -> Arguments:
             values = draw_tensor(shape, dtype, generator, limits, special)
         if spec.range is None and (0 < len(axes) < len(shape) or not dtype.is_floating_point):
             values = _scaled(values, call.scale)
-        if spec.range is None and not axes:
+        if spec.range is None and len(axes) in (0, len(shape)):
             values = _scaled(values, call.beside)
         guarded = guarded_update if spec.updated else guarded_input
         layout, offset = call.layout(spec.name), call.offsets.get(spec.name, 0)

@@ -15,7 +15,7 @@ import torch
 from torch import Tensor
 
 from .. import _runtime as rt
-from ._blocks import kernels_of, rows_and_columns, streamed, undivided
+from ._blocks import rows_and_columns, streamed, undivided
 from ._call import DEVICE, compare, evaluate, needs_kernels, target_shapes, watching
 from ._cases import Arguments, Call, Case, make_arguments
 from ._drawing import Maker
@@ -59,10 +59,10 @@ def check_wide(case: Case) -> None:
         elif not case.summed:
             for call, whole in _lengthened(case, _constant_calls(case)):
                 _check_constant_tail(case, call, whole)
-        if case.summed and not case.seeds and len(kernels_of(case)) == 1:
+        if case.summed:
             for call, whole in _lengthened(case, _tail_calls_of_sums(case)):
                 _check_tail(case, call, whole, 1)
-    except NoMemoryError as reason:
+    except (NoMemoryError, torch.cuda.OutOfMemoryError) as reason:  # of a result between two kernels
         pytest.skip(str(reason))
     finally:
         if DEVICE.type == "cuda":  # other processes may test on the same GPU
@@ -92,7 +92,8 @@ def _streamed_calls(case: Case) -> Iterator[Call]:
     types = max(case.choices(), key=ranged)
     for config, apart in streamed(case, types) if ranged(types) else ():
         maker, layouts = Maker(case, inner=(_DEEP,)), {apart: paged_apart} if apart else {}
-        yield from maker.call((_ROWS, _DEEP), layouts, types=types, config=config, beside=_BESIDE)
+        for call in maker.call((_ROWS, _DEEP), layouts, types=types, config=config):
+            yield replace(call, beside=_BESIDE, special=0.0)  # a NaN among weights makes whole rows of a norm NaN
 
 
 def _narrowest(case: Case) -> Mapping[str, torch.dtype]:
@@ -148,7 +149,7 @@ def _tail_calls_of_sums(case: Case) -> Iterator[tuple[Call, str | None]]:
     A dim whose size is a value, or along which elements are gathered, cannot be looked at from its end.
     """
     maker, narrow = Maker(case), _narrowest(case)
-    for dim in rows_and_columns(kernels_of(case)[0]):
+    for dim in rows_and_columns(case):
         if dim in case.counted:
             continue
         sizes = {name: _TAIL if name == dim else 1 for name in case.names}

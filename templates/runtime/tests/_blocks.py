@@ -92,14 +92,19 @@ def in_turn(items: Sequence[Any], number: int, turn: float) -> Any:
 
 
 def undivided(case: Any, types: Types) -> Iterator[tuple[Any, ...]]:
-    """Blocks of several rows for the one kernel of an op, one for each program, with no sums in memory."""
-    for config in _of_size(case.entry.variant(types).kernels[0], "middle", types):
-        if isinstance(config, RowTile):
-            fits = config.splits == 1
-        else:
-            fits = config.tile[0] > 1 and config.split == 1 and config.strategy == "pointers"
-        if fits:
-            yield (config,)
+    """Blocks of several rows for every kernel of an op, one for each program, with no sums in memory."""
+    kernels = case.entry.variant(types).kernels
+    by_kernel = [list(filter(_is_undivided, _of_size(kernel, "middle", types))) for kernel in kernels]
+    for number in range(max(map(len, by_kernel))):
+        yield tuple(own[number % len(own)] for own in by_kernel)
+
+
+def _is_undivided(config: Any) -> bool:
+    if isinstance(config, RowTile):
+        return config.splits == 1
+    if isinstance(config, ProductConfig):
+        return config.tile[0] > 1 and config.split == 1 and config.strategy == "pointers"
+    return True
 
 
 def widest(case: Any) -> dict[str, torch.dtype]:
@@ -134,12 +139,18 @@ def _spanning_or_not(kernel: Any, config: Any) -> Iterator[tuple[Any, str]]:
         yield replace(config, halves=True), kernel.right[-1]
 
 
-def rows_and_columns(kernel: Any) -> Iterator[str]:
-    """The innermost dims of the rows of a kernel that sums, and of a product's columns; not of its batches."""
-    groups = (kernel.walk.kept,) if isinstance(kernel, RowKernel) else (kernel.walk.m, kernel.walk.n)
-    for dims in groups:
-        if dims and "/" not in dims[-1] and "*" not in dims[-1]:
-            yield dims[-1]
+def rows_and_columns(case: Any) -> list[str]:
+    """The innermost dims of the rows of kernels that sum, and of products' columns, over which no kernel sums; not of
+    batches."""
+    groups: list[tuple[str, ...]] = []
+    for kernel in kernels_of(case):
+        if isinstance(kernel, RowKernel):
+            groups.append(kernel.walk.kept)
+        elif isinstance(kernel, ProductKernel):
+            groups += [kernel.walk.m, kernel.walk.n]
+    summed = {dim for dims in case.summed for dim in dims.split()}
+    found = dict.fromkeys(dims[-1] for dims in groups if dims)
+    return [dim for dim in found if "/" not in dim and "*" not in dim and dim not in summed]
 
 
 def everyday(case: Any) -> str:
