@@ -47,6 +47,8 @@ def by_rule(site: Site) -> str | None:
         return "the function that is called is symmetric in the two arguments"
     if site.operator == "arguments swapped" and symmetry.is_of_one_size(site):
         return "both arguments are of the size of one dim"
+    if site.operator == "update dropped" and symmetry.is_of_identity(site):
+        return "the function that is called gives back its arguments"
     if site.operator == "flag changed" and site.function == "_OPERATOR":
         return _never_aliased(site)
     if ranks.is_beyond(site):
@@ -77,6 +79,8 @@ def _beyond_tests(site: Site) -> str | None:
         return "it takes partial sums of more elements than 32 bits count, in 16 GiB of memory"
     if site.function.endswith("_tiles") and "k_size" in site.line_text:
         return "it takes a sum over more positions than 32 bits count"
+    if site.function.endswith("_tiles") and "n_size" in site.line_text and rows.are_of_products(site.module):
+        return "it takes rows of more elements than 32 bits count, over which another kernel sums"
     return None
 
 

@@ -99,6 +99,8 @@ class _Uses:
                 others = [left, right]
             case ast.Call(func=function, args=arguments) if ast.unparse(function).endswith(_CHOICES):
                 others = arguments[1:] if ast.unparse(function).endswith("where") else arguments
+            case ast.Call(func=function, args=[first, *_]) as call if _is_view(function) and first is node:
+                return self.meet_another(call)
             case ast.Call(func=ast.Name(id=name), args=arguments) if name in self._functions:
                 called = self._functions[name]
                 parameter = called.args.args[arguments.index(node)].arg
@@ -118,6 +120,11 @@ class _Uses:
         ]
         own = [one for one in uses if not _is_of_given(self._parents[one])]
         return bool(own) and all(map(self.meet_another, own))
+
+
+def _is_view(function: ast.expr) -> bool:
+    """Whether a function only arranges the elements of its first argument."""
+    return ast.unparse(function) == "rt.eager.align"
 
 
 def _is_of_given(parent: ast.AST) -> bool:

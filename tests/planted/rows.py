@@ -101,6 +101,25 @@ def _gives_size(function: ast.FunctionDef) -> bool:
     return isinstance(value, ast.Call) and ast.unparse(value.func) == "tl.abs"
 
 
+def are_of_products(module: str) -> bool:
+    """Whether the rows of each product of an op are rows that another of its kernels sums over."""
+    products = _dims_of_walks(module, "rt.ProductWalk", "n")
+    summed = {dim for dims in _dims_of_walks(module, "rt.RowWalk", "reduced") for dim in dims}
+    return bool(products) and all(dims and summed.issuperset(dims) for dims in products)
+
+
+def _dims_of_walks(module: str, kind: str, group: str) -> list[tuple[str, ...]]:
+    """The dims in a group of each of a module's walks of a kind."""
+    calls = [node for node in ast.walk(ast.parse(module)) if isinstance(node, ast.Call)]
+    return [
+        ast.literal_eval(one.value)
+        for call in calls
+        if ast.unparse(call.func) == kind
+        for one in call.keywords
+        if one.arg == group
+    ]
+
+
 def is_joined_early(behind: str) -> bool:
     """Whether a statement behind a loop joins lanes that come to the same if they are joined in each step, too."""
     joined = re.search(r"\bmerge_(\w+)\(", behind)

@@ -41,6 +41,33 @@ def is_of_one_size(site: Site) -> bool:
     return one == other
 
 
+def is_of_identity(site: Site) -> bool:
+    """Whether names are assigned what a function of the module makes of them, all of whose text is to return them."""
+    match ast.parse(site.before).body:
+        case [
+            ast.Assign(targets=[target], value=ast.Call(func=ast.Name(id=name), args=arguments, keywords=[]))
+        ]:
+            given = arguments[0] if len(arguments) == 1 else ast.Tuple(arguments, ast.Load())
+            functions = [one for one in ast.parse(site.module).body if _is_function(one, name)]
+            return ast.unparse(target) == ast.unparse(given) and any(map(_returns_its_arguments, functions))
+        case _:
+            return False
+
+
+def _is_function(node: ast.stmt, name: str) -> bool:
+    return isinstance(node, ast.FunctionDef) and node.name == name
+
+
+def _returns_its_arguments(function: ast.stmt) -> bool:
+    match function:
+        case ast.FunctionDef(body=[ast.Expr(value=ast.Constant()), ast.Return(value=ast.expr() as value)]):
+            names = [ast.Name(one.arg, ast.Load()) for one in function.args.args]
+            given = names[0] if len(names) == 1 else ast.Tuple([*names], ast.Load())
+            return ast.unparse(value) == ast.unparse(given)
+        case _:
+            return False
+
+
 def _is_spread(arguments: list[ast.expr]) -> bool:
     return any(isinstance(one, ast.Starred) for one in arguments)
 
