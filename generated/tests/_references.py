@@ -12,6 +12,7 @@ import torch
 from torch import Tensor
 
 from .. import _runtime as rt
+from ._blocks import widest
 from ._call import compare, evaluate
 from ._cases import Call, Case, make_arguments
 from ._check import Report
@@ -28,6 +29,9 @@ _SHAPES = ((1,), (70,), (3, 33), (2, 3, 4), (2, 2, 3, 10), (0,))
 _MANY = 3000
 """Elements of a call that comes near every threshold; it is quick without kernels."""
 
+_SHARES = (-0.49, 0.49)
+"""Of the distance between two numbers: rounded up, and down."""
+
 _NOISE = 1e-12
 """Of the reference's own rounding in f64, relative to the largest number that it starts from."""
 
@@ -36,7 +40,8 @@ def check_reference(case: Case) -> None:
     """The eager reference, which CPU tensors take, gives what the oracle allows."""
     exact = bool(case.contractions)  # f32 products are rounded once, from f64
     report = Report(f"{case.name}, eager reference", may_be_exact=exact)
-    for call in (*_calls(case), *tie_calls(case), *scaled_calls(case), *beyond_calls(case)):
+    further = (tie_calls, scaled_calls, beyond_calls, _between_calls)
+    for call in (*_calls(case), *(call for made in further for call in made(case))):
         arguments = make_arguments(case, call, CPU)
         expected = evaluate(case, arguments)
         found = case.entry.reference(*(arguments.given[spec.name] for spec in case.parameters))
@@ -53,6 +58,27 @@ def _calls(case: Case) -> Iterator[Call]:
     for _ in case.choices() if not case.reductions else ():
         yield from maker.call((_MANY,), {})
     yield from broadcast_calls(case, maker)
+
+
+def _between_calls(case: Case) -> Iterator[Call]:
+    """Scalars between two f32 numbers at the end of their range, in f32, beside products of one term: to round them, or
+    not, weighs most there."""
+    ends = {
+        one.name: torch.tensor(one.range[1], dtype=torch.float32)
+        for one in case.scalars
+        if one.type == "f32" and one.range and not one.const
+    }
+    maker, types = Maker(case, inner=(1,)), widest(case)
+    for share in _SHARES if ends and not case.reductions else ():
+        numbers = {name: _between(end, share) for name, end in ends.items()}
+        for call in maker.call((_MANY,), {}, types=types):
+            yield dataclasses.replace(call, numbers={**call.numbers, **numbers}, special=0.0)
+
+
+def _between(end: Tensor, share: float) -> float:
+    """A number beside the greatest f32 number below an end, by a share of the distance to it."""
+    below = torch.nextafter(end, torch.full_like(end, -math.inf)).double()
+    return float(below + share * (end.double() - below))
 
 
 def check_independent(case: Case, independent: Callable[..., Any]) -> None:
