@@ -166,14 +166,14 @@ def test_layouts(number: int, ops: ModuleType, device: torch.device) -> None:
 
 @pytest.mark.parametrize("number", range(len(CONFIGS) + 1))
 def test_gated_products_share_their_tile(number: int, ops: ModuleType, device: torch.device) -> None:
-    """The two weights in either order in memory: one descriptor spans both."""
+    """The two weights in either order in memory: one descriptor spans both, but where they are the same tensor."""
     of = module(ops, "gated")
     config = list(configs(of))[number]
     memory = randn(3 * 40 * 32, dtype=torch.float16, device=device)
     low, high = memory[: 40 * 32].view(40, 32), memory[2 * 40 * 32 :].view(40, 32)
     x = randn(18, 32, dtype=torch.float16, device=device)
     spans = config is not None and config.strategy == "descriptors"
-    for gate, up in ((low, high), (high, low)) if spans else ((low, high),):
+    for gate, up in ((low, high), (high, low), (low, low)) if spans else ((low, high),):
         a, b = x.double() @ gate.double().T, x.double() @ up.double().T
         got = run(of, config, [((18, 40), torch.float16)], x=x, wg=gate, wu=up)
         check(got, F.silu(a) * b, 64, (1 + a.abs() + 32) * (1 + b.abs() + 32))
