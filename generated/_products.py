@@ -33,6 +33,12 @@ from ._product_walk import (
 BEYOND = 2**62
 """The end of a band that no size passes."""
 
+STARTS = 600_000
+"""Elements of a result whose sums take as long through memory as two further kernels to start."""
+
+_TRACED_DEPTH = 3
+"""Times `idle` that k has where what a traced call loses without descriptors outweighs the sums' way through memory."""
+
 #: Bytes of the least step of k; registers of a thread for sums and loads, and those of an element that is loaded alone;
 #: sums of a thread beside such elements. Half of both where operands are wide, and of the sums on RDNA.
 _LEAST_STEP, _REGISTERS, _ADDRESSED = 32, 200, 3
@@ -76,8 +82,8 @@ class ProductConfig:
 class Band:
     """The config for products of up to `m` rows and, over all batches, `n` columns.
 
-    The vendor's product is taken instead where the idle part of the last wave would cost an element of the result more
-    than `idle` positions of k (0: never).
+    The vendor's product is taken instead where the room of all waves beyond the result would cost more than `idle`
+    positions of k for each element of it, and for `STARTS` more (0: never).
     """
 
     m: int
@@ -95,11 +101,12 @@ class Band:
         return (self.config, self.vendor) if self.idle else (self.config,)
 
     def idles(self, batch: int, m: int, n: int, k: int, multiprocessors: int) -> bool:
-        """Whether too much of the last wave would idle."""
+        """Whether too much of the waves would idle."""
         rows, columns, _ = self.config.tile
         waves = -(-(batch * -(-m // rows) * -(-n // columns)) // multiprocessors)
         room = waves * multiprocessors * rows * columns
-        return room * k > batch * m * n * (k + self.idle)
+        used = batch * m * n
+        return self.idle > 0 and (room - used) * k > (used + STARTS) * self.idle
 
 
 def band(
@@ -246,22 +253,30 @@ class ProductKernel:
             return figures(config)
         bands = for_target(self.configs, bound.device)[CLASSES[dtype]]
         own = next(band for band in bands if m <= band.m and n * batch <= band.n)
-        chosen = figures(own.vendor) if self._is_left(own, batch, m, n, k, bound.device) else None
+        chosen = figures(own.vendor) if self._is_left(own, (batch, m, n, k), dtype, bound.device) else None
         if chosen is None or not chosen.matrices:
             chosen = figures(own.config)
         if not tunes(bound.device):
             return chosen
-        others = tuple(figures(one) for one in rivals((config for band in bands for config in band.configs), m))
+        configs = (*(band.config for band in bands), *own.configs)
+        others = tuple(figures(one) for one in rivals(configs, m))
         key = bucket(bound, chosen.shape, chosen.constants["WIDE"])
         return replace(chosen, bucket=key, rivals=others)
 
+    def _is_left(
+        self, own: Band, shape: tuple[int, int, int, int], dtype: torch.dtype, device: torch.device
+    ) -> bool:
+        """Whether a product is left to the vendor's library.
 
-    def _is_left(self, own: Band, batch: int, m: int, n: int, k: int, device: torch.device) -> bool:
-        """Whether a product is left to the vendor's library. What PyTorch traces has no descriptors, and is left to it
-        but for batches, whose `out_dtype` it cannot trace with sizes that are symbols."""
-        if not own.idle:
+        What PyTorch traces has no descriptors, and is left to it where k is long; but not batches, whose `out_dtype` it
+        cannot trace with sizes that are symbols, nor f16, of which a later switch may change the sums, nor several.
+        """
+        if not own.idle or not may_multiply(dtype):
             return False
-        return not self.walk.batch if is_traced() else own.idles(batch, m, n, k, multiprocessors_of(device))
+        if is_traced():
+            is_plain = not self.walk.batch and self.products == 1 and dtype is not torch.float16
+            return is_plain and shape[3] >= _TRACED_DEPTH * own.idle
+        return own.idles(*shape, multiprocessors_of(device))
 
 
 def _launch_tuned(

@@ -19,6 +19,8 @@ Strides = tuple[tuple[int, ...], ...]  # of each access
 Strategy = Literal["resident", "looped", "split"]
 
 _ROW_DIMS, _COLUMN_DIMS = 4, 3
+#: From this layout on strides are no multiples of 8 elements.
+_ROWS_APART = 200
 #: Most pieces that a row is cut into.
 MAX_SPLITS = 256
 #: Most elements of a tile whose rows alone are fixed, and Triton's limit for any block.
@@ -241,7 +243,8 @@ def _launch(
         "num_warps": tile.warps,
     }
     # Element by element, addresses alone would spill; and PyTorch's wrapper of kernels does not know this option.
-    if tile.registers and unit > 1 and not is_traced():
+    is_wide = unit >= 8 and all(layout < _ROWS_APART and layout % 10 != 2 for _, layout in accesses)
+    if tile.registers and is_wide and not is_traced():
         options["maxnreg"] = tile.registers
     if tile.strategy == "split":
         options["SPLITS"] = _power_of_two(max(pieces[0], _most_pieces(tile.rows)))

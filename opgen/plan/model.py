@@ -188,13 +188,17 @@ class ProductConfig:
 BEYOND = 2**62
 
 
+#: Elements of a result whose sums take as long through memory as two further kernels to start: 1.3 us on an H200.
+STARTS = 600_000
+
+
 @dataclass(frozen=True)
 class ProductBand:
     """The configs for products of up to `m` rows and `n` columns, best first, each with its predicted microseconds
     at `at` (m, n, k).
 
-    The vendor's product is taken instead where the idle part of the last wave would cost an element of the result more
-    than `idle` positions of k; 0 is for never.
+    The vendor's product is taken instead where the room of all waves beyond the result would cost more than `idle`
+    positions of k for each element of it, and for as many more as the further kernels take to start; 0 is for never.
     """
 
     m: int
@@ -204,11 +208,12 @@ class ProductBand:
     idle: int = 0
 
     def is_better_left(self, batch: int, m: int, n: int, k: int, multiprocessors: int) -> bool:
-        """Whether the vendor's product is taken for these sizes, since too much of the last wave would idle."""
+        """Whether the vendor's product is taken for these sizes; as the runtime's `Band.idles`."""
         rows, columns, _ = self.configs[0][0].tile
         waves = -(-(batch * -(-m // rows) * -(-n // columns)) // multiprocessors)
         room = waves * multiprocessors * rows * columns
-        return self.idle > 0 and room * k > batch * m * n * (k + self.idle)
+        used = batch * m * n
+        return self.idle > 0 and (room - used) * k > (used + STARTS) * self.idle
 
 
 @dataclass(frozen=True)

@@ -315,7 +315,7 @@ def _has_library(work: Work, target: Target, asked: Narrowed) -> bool:
 
 def _is_plain(work: Work) -> bool:
     """Whether tensors are multiplied as they are."""
-    return not work.has_prologue and work.left_bytes == work.width
+    return not (work.has_prologue or work.left_copy or work.right_copy)
 
 
 def _merged(bands: Iterable[ProductBand]) -> tuple[ProductBand, ...]:

@@ -10,7 +10,6 @@ import torch
 
 from ._product_walk import GROUPS, Group, ProductWalk
 
-
 #: Settings of cuBLAS with which it gives the same bits twice; without one of them PyTorch refuses its products where only
 #: deterministic algorithms are allowed.
 _DETERMINISTIC = (":4096:8", ":16:8")

@@ -16,8 +16,8 @@ GROUP_DIMS = 3
 
 #: In how many elements sizes and strides are passed, the largest that divides them, each with what it adds to the layout
 #: class of a tensor.
-UNITS = {16: 0, 8: 16, 1: 8}
-ODD = UNITS[1]
+ODD, EIGHTS = 8, 16
+UNITS = {16: 0, 8: EIGHTS, 1: ODD}
 GROUPS = ("batch", "m", "n", "k")
 #: The group along which a tensor has stride 1, as its layout class, in the order in which they are looked for.
 ALONG = {"k": 3, "n": 2, "m": 1, "batch": 4}

@@ -15,6 +15,7 @@ import torch
 import torch.nn.functional as F  # noqa: N812 - its usual name
 from torch import Tensor
 
+from opgen.plan.model import BEYOND, ProductBand, ProductConfig
 from tests.behaviour.building import build_package
 from tests.behaviour.closeness import assert_close
 
@@ -302,28 +303,69 @@ def test_a_band_serves_every_size_in_it_with_one_kernel(ops: ModuleType) -> None
     assert len(seen) == 1
 
 
-@pytest.mark.parametrize(
-    ("n", "k", "is_left"),
-    [
-        (11008, 4096, True),  # 172 tiles of 128 x 256: 35 % of two waves idle
-        (14336, 4096, False),  # 224 tiles: 15 %
-        (11008, 512, False),  # k is short: the sums' way through memory would take longer
-    ],
-)
-def test_a_last_wave_that_idles_is_left_to_the_vendor(
-    n: int, k: int, is_left: bool, ops: ModuleType, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    of = module(ops, "linear")
+def planned(
+    ops: ModuleType,
+    monkeypatch: pytest.MonkeyPatch,
+    m: int,
+    n: int,
+    k: int,
+    dtype: torch.dtype,
+    op: str = "linear",
+) -> Any:
+    """The figures of a call on a GPU of sm_90 with 132 multiprocessors."""
+    of = module(ops, op)
     products = sys.modules[f"{ops.__name__}._products"]
     monkeypatch.setattr(products, "multiprocessors_of", lambda device: 132)
     monkeypatch.setattr(products, "for_target", lambda configs, device: configs["sm_90"])
-    x, w, y = (
-        torch.empty(shape, dtype=torch.float16, device="meta") for shape in ((512, k), (n, k), (512, n))
-    )
-    bound = of.rt.bind(of._OPERATOR, (x, w, None), {})
-    figures = of._ENTRY.variants[0].kernels[0].prepare(bound, {"x": x, "w": w, "b": None, "y": y}, None)
-    assert figures.config.tile[:2] == (128, 256)
+    x, w, y = (torch.empty(shape, dtype=dtype, device="meta") for shape in ((m, k), (n, k), (m, n)))
+    tensors = {"x": x, "w": w, "b": None} if op == "linear" else {"x": x, "wg": w, "wu": w}
+    bound = of.rt.bind(of._OPERATOR, tuple(tensors.values()), {})
+    return of._ENTRY.variants[0].kernels[0].prepare(bound, {**tensors, "y": y}, None)
+
+
+@pytest.mark.parametrize(
+    ("m", "n", "k", "is_left"),
+    [
+        (512, 11008, 4096, True),  # 172 tiles of 128 x 256: 35 % of two waves idle
+        (512, 14336, 4096, False),  # 224 tiles: 15 %
+        (512, 11008, 512, False),  # the sums' way through memory would take longer
+        (200, 2064, 512, False),  # so would the start of further kernels
+        (1536, 1344, 6272, True),
+    ],
+)
+def test_waves_that_idle_are_left_to_the_vendor(
+    m: int, n: int, k: int, is_left: bool, ops: ModuleType, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    figures = planned(ops, monkeypatch, m, n, k, torch.bfloat16)
     assert bool(figures.matrices) == is_left
+
+
+@pytest.mark.parametrize(
+    ("k", "dtype", "op", "is_left"),
+    [
+        (4096, torch.bfloat16, "linear", True),
+        (2048, torch.bfloat16, "linear", False),  # the sums' way through memory would take longer
+        (4096, torch.float16, "linear", False),  # a switch that is set later may change its sums
+        (4096, torch.bfloat16, "gated", False),  # two sums would be stacked
+    ],
+)
+def test_traced_products_are_left_to_the_vendor(
+    k: int, dtype: torch.dtype, op: str, is_left: bool, ops: ModuleType, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """They have no descriptors."""
+    monkeypatch.setattr(sys.modules[f"{ops.__name__}._products"], "is_traced", lambda: True)
+    assert bool(planned(ops, monkeypatch, 4096, 4096, k, dtype, op).matrices) == is_left
+
+
+def test_the_plan_and_the_runtime_leave_the_same_to_the_vendor(ops: ModuleType) -> None:
+    rt = module(ops, "linear").rt
+    own = rt.band(512, rt.BEYOND, "dot descriptors halves", (128, 256, 64), 8, 4, 4, idle=824)
+    plan = ProductBand(512, BEYOND, (512, 4096, 4096), ((ProductConfig((128, 256, 64), 8, 4), 1.0),), 824)
+    drawn = random.Random(SEED)
+    sizes = [(drawn.randint(1, 3), *(drawn.randint(1, 9000) for _ in "mnk"), 132) for _ in range(500)]
+    found = [own.idles(*one) for one in sizes]
+    assert found == [plan.is_better_left(*one) for one in sizes]
+    assert len(set(found)) == 2
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float16, torch.bfloat16], ids=str)
@@ -342,23 +384,40 @@ def test_autocast_does_not_reach_the_vendors_product(
 
 
 def test_settings_that_keep_products_from_the_vendor(
-    ops: ModuleType, monkeypatch: pytest.MonkeyPatch
+    ops: ModuleType, monkeypatch: pytest.MonkeyPatch, device: torch.device
 ) -> None:
     """Sums of halves in f16 would lose bits; and cuBLAS has no deterministic products without a setting of its own."""
-    may = sys.modules[f"{ops.__name__}._product_library"].may_multiply
+    of = module(ops, "linear")
+    x, w = (randn(rows, 70, dtype=torch.float16, device=device) for rows in (40, 33))
+    config = of.rt.ProductConfig((16, 32, 16), warps=4, stages=2, strategy="library")
+    multiplied: list[Any] = []
+    products = sys.modules[f"{ops.__name__}._products"]
+    vendor = products.library_product
+
+    def watched(*arguments: Any, **keywords: Any) -> Any:
+        multiplied.append(arguments)
+        return vendor(*arguments, **keywords)
+
+    monkeypatch.setattr(products, "library_product", watched)
     monkeypatch.delenv("CUBLAS_WORKSPACE_CONFIG", raising=False)
-    assert may(torch.float16)
+
+    def uses_vendor() -> bool:
+        multiplied.clear()
+        of._ENTRY.run({"x": x, "w": w, "b": None}, config=config)
+        return bool(multiplied)
+
+    assert uses_vendor()
     torch.backends.cuda.matmul.allow_fp16_accumulation = True
     try:
-        assert not may(torch.float16)
-        assert may(torch.bfloat16)
+        assert not uses_vendor()
     finally:
         torch.backends.cuda.matmul.allow_fp16_accumulation = False
     torch.use_deterministic_algorithms(True)
     try:
-        assert not may(torch.bfloat16)
+        assert not uses_vendor()
+        assert not planned(ops, monkeypatch, 512, 11008, 4096, torch.bfloat16).matrices
         monkeypatch.setenv("CUBLAS_WORKSPACE_CONFIG", ":4096:8")
-        assert may(torch.bfloat16)
+        assert uses_vendor()
     finally:
         torch.use_deterministic_algorithms(False)
 
