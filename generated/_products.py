@@ -258,8 +258,8 @@ class ProductKernel:
             chosen = figures(own.config)
         if not tunes(bound.device):
             return chosen
-        configs = (*(band.config for band in bands), *own.configs)
-        others = tuple(figures(one) for one in rivals(configs, m))
+        vendors = [band.vendor for band in bands if band.idle][:1]  # the same for all bands: a bucket may lie in two
+        others = tuple(figures(one) for one in rivals((*(band.config for band in bands), *vendors), m))
         key = bucket(bound, chosen.shape, chosen.constants["WIDE"])
         return replace(chosen, bucket=key, rivals=others)
 

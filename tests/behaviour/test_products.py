@@ -340,6 +340,15 @@ def test_waves_that_idle_are_left_to_the_vendor(
     assert bool(figures.matrices) == is_left
 
 
+def test_every_band_has_the_same_rivals(ops: ModuleType, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A bucket of sizes may lie in two bands, and keeps the place of the fastest among them."""
+    monkeypatch.setattr(sys.modules[f"{ops.__name__}._products"], "tunes", lambda device: True)
+    drawn = ((100, 4096), (300, 4096), (300, 11008), (5000, 11008))
+    found = [planned(ops, monkeypatch, m, n, 512, torch.bfloat16).rivals for m, n in drawn]
+    assert len({tuple(one.config for one in rivals) for rivals in found}) == 1
+    assert sum(bool(one.matrices) for one in found[0]) == 1
+
+
 @pytest.mark.parametrize(
     ("k", "dtype", "op", "is_left"),
     [
