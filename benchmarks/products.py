@@ -204,11 +204,10 @@ def check(folder: str, package: str) -> list[str]:
         return [line for found in (*first.get(), *second.get()) for line in found]
 
 
+# --- the search ---------------------------------------------------------------------------------
+
 #: Jobs that the configs of a size are compiled in.
 _PARTS = 4
-
-
-# --- the search ---------------------------------------------------------------------------------
 
 
 def drawn_sizes(count: int) -> list[tuple[int, int, int]]:

@@ -24,13 +24,13 @@ from ._layout import (
     needs_wide,
     overlap,
     overlaps_itself,
+    unit_to_pass,
     row_major,
 )
 
 #: Units that sizes and strides are passed in: their multiples tell the compiler how wide it may load, 16 bytes of most
 #: types from 8 elements on. The first is also what Triton asks of a number to count on its multiples.
 _UNITS = (16, 8, 4, 1)
-_UNITS_TRACED = (16, 1)
 #: Elements from which a dense space is walked as a row where its size is a multiple of a smaller unit alone: a dense kernel
 #: would move them one by one.
 _LEAST_WIDE = 65536
@@ -166,7 +166,7 @@ def _strided(sizes: tuple[int, ...], strides: tuple[tuple[int, ...], ...], confi
         rows, columns = 1, rows * columns
     while columns // 2 >= tile_sizes[-1] and columns > 16:  # short rows: more of them in a tile
         rows, columns = rows * 2, columns // 2
-    unit = largest_unit(tile_sizes[1:], _UNITS_TRACED if is_traced() else _UNITS)
+    unit = unit_to_pass(tile_sizes[1:], _UNITS)
     units = tuple(
         unit if _is_even(tile_sizes, operand, kind, last, unit) else 1
         for operand, kind, last in zip(tile_strides, layouts, inner)

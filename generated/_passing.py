@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import functools
 import struct
-
 from collections.abc import Mapping
 from typing import Any
 

@@ -21,10 +21,10 @@ def may_multiply(dtype: torch.dtype) -> bool:
     refused = torch.are_deterministic_algorithms_enabled() and (
         os.environ.get("CUBLAS_WORKSPACE_CONFIG") not in _DETERMINISTIC
     )
-    return not refused and multiplies_exactly(dtype)
+    return not refused and _multiplies_exactly(dtype)
 
 
-def multiplies_exactly(dtype: torch.dtype) -> bool:
+def _multiplies_exactly(dtype: torch.dtype) -> bool:
     """Whether the vendor's products are true ones, summed in f32 at least: not while a switch of PyTorch's lets those of
     f32 be of tf32, or those of f16 be summed in f16."""
     if dtype is torch.float16:

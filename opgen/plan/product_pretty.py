@@ -64,11 +64,7 @@ def _band(band: ProductBand) -> str:
     columns = f", {band.n} columns" if band.n < BEYOND else ""
     then = "".join(f"; then {config_text(config)} ({other:.1f})" for config, other in others[:2])
     size = "x".join(map(str, band.at))
-    vendor = (
-        f"; the vendor's where the last wave idles for more than {band.idle} positions of k"
-        if band.idle
-        else ""
-    )
+    vendor = f"; the vendor's where waves idle for more than {band.idle} positions of k" if band.idle else ""
     return f"{rows}{columns}: {config_text(first)}, {time:.1f} us predicted at {size}{then}{vendor}"
 
 

@@ -148,12 +148,13 @@ def _with_hints(config: RowConfig, part: Part, hints: Hints) -> RowConfig:
     asked = {"rows": _asked(hints, part.kept), "columns": _asked(hints, part.reduced)}
     asked |= {"warps": _first(hints.warps), "stages": _first(hints.asked("stages"))}
     fixed = {key: value for key, value in asked.items() if value}
+    if fixed:
+        fixed["registers"] = 0
     stays = hints.asked("persistent")
     room = max(_LARGEST_TILE // (asked["rows"] or 1), 1)
 
     def hinted(band: RowBand) -> RowBand:
-        registers = 0 if fixed else band.registers
-        band = replace(replace(band, columns=min(band.columns, room), registers=registers), **fixed)
+        band = replace(replace(band, columns=min(band.columns, room)), **fixed)
         if stays is None or bool(band.programs) in stays.values:
             return band
         return replace(band, programs=0 if band.programs else _PROGRAMS)

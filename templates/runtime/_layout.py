@@ -143,6 +143,11 @@ def largest_unit(sizes: Sequence[int], units: Sequence[int]) -> int:
     return next(unit for unit in units if not any(size % unit for size in sizes))
 
 
+def unit_to_pass(sizes: Sequence[int], units: Sequence[int]) -> int:
+    """The same; of symbols the first and the last unit alone are asked for, since each question can make a graph."""
+    return largest_unit(sizes, (units[0], units[-1]) if is_traced() else units)
+
+
 def is_traced() -> bool:
     """Whether PyTorch traces the call: sizes may be symbols, and each question about one can make a graph of its own."""
     return torch.compiler.is_compiling() or torch._C._len_torch_dispatch_stack() > 0

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from math import prod
 from typing import Any
 
 from ._binding import Bound
 from ._elementwise import Access, Walk, access_strides, atoms, family
-from ._layout import LARGEST_INT32, collapse, is_traced, largest_unit, last_offset
+from ._layout import LARGEST_INT32, collapse, last_offset, unit_to_pass
 
 GROUP_DIMS = 3
 """Most dims of one group after collapsing; beyond, the caller copies operands."""
@@ -83,7 +83,7 @@ def collapsed(walk: ProductWalk, bound: Bound, layouts: Mapping[str, Any]) -> di
 def unit_of(group: Group) -> int:
     """In how many elements a group's sizes are passed: one, where no tensor is contiguous there."""
     contiguous = any(own[0] == 1 for own in group.strides)
-    return _unit(group.sizes) if contiguous else 1
+    return unit_to_pass(group.sizes, tuple(UNITS)) if contiguous else 1
 
 
 def layout_class(groups: Mapping[str, Group], place: int) -> int:
@@ -95,17 +95,12 @@ def layout_class(groups: Mapping[str, Group], place: int) -> int:
         for at, stride in enumerate(groups[name].strides[place])
         if name != along or at > 0
     ]
-    return (ALONG[along] if along else 0) + UNITS[_unit(others)]
+    return (ALONG[along] if along else 0) + UNITS[unit_to_pass(others, tuple(UNITS))]
 
 
 def unit_of_strides(layout: int) -> int:
     """In how many elements the strides of a tensor of a layout class are passed."""
     return next(unit for unit, added in UNITS.items() if added == layout & ~7)
-
-
-def _unit(counts: Sequence[int]) -> int:
-    """The largest unit that divides all counts; of symbols, that is asked once."""
-    return largest_unit(counts, (16, 1) if is_traced() else tuple(UNITS))
 
 
 def needs_wide(groups: Mapping[str, Group], tile: tuple[int, int, int]) -> bool:

@@ -182,10 +182,9 @@ def choose_tile(table: RowConfigs, n_rows: int, n_cols: int, across: bool, multi
         splits = min(-(-2 * multiprocessors // tiles), -(-n_cols // block), _most_pieces(rows))
         warps = min(config.warps, table.piece_warps) if rows == 1 else table.piece_warps
         return RowTile("split", rows, block, warps, stages=config.stages, splits=splits)
-    if resident and columns >= n_cols:
-        figures = config.warps, config.programs, config.stages
-        return RowTile("resident", rows, columns, *figures, registers=config.registers)
-    return RowTile("looped", rows, columns, config.warps, config.programs, config.stages)
+    strategy: Strategy = "resident" if resident and columns >= n_cols else "looped"
+    figures = config.warps, config.programs, config.stages
+    return RowTile(strategy, rows, columns, *figures, registers=config.registers)
 
 
 def _most_pieces(rows: int) -> int:

@@ -201,10 +201,8 @@ def _as_tile(table: RowConfigs, band: Any) -> RowTile:
     columns = band.columns or band.longest or band.elements
     rows = band.rows or max(band.elements // columns, 1)
     strategy = "resident" if band.longest and columns >= band.longest else "looped"
-    registers = band.registers if strategy == "resident" else 0
-    return RowTile(
-        strategy, rows, columns, band.warps, band.programs, band.stages, registers=registers
-    )
+    figures = band.warps, band.programs, band.stages
+    return RowTile(strategy, rows, columns, *figures, registers=band.registers)
 
 
 def configs_to_run(case: Any, kernel: Any, types: Types) -> tuple[Any, ...]:

@@ -12,8 +12,8 @@ import torch
 
 from .. import _runtime as rt
 from ._blocks import (
-    SMALL,
     FEW,
+    SMALL,
     beyond,
     configs_to_run,
     edges,
