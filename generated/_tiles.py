@@ -49,14 +49,18 @@ def moved(positions, stride, UNIT: tl.constexpr):
 
 @triton.jit
 def tile(n_rows, n_cols, UNIT: tl.constexpr, WIDE: tl.constexpr, ROWS: tl.constexpr, COLUMNS: tl.constexpr):
-    """This program's rows `[ROWS, 1]` and columns `[1, COLUMNS]`, and which of each are inside the space."""
+    """This program's rows `[1, ROWS]` and columns `[COLUMNS, 1]`, and which of each are inside the space.
+
+    The columns are the first axis: along it the compiler lays neighbouring threads where it knows nothing of a
+    tensor's steps, as of every second column or of elements at computed places.
+    """
     program = tl.program_id(0)
     if WIDE:
         program = program.to(tl.int64)
     width = in_elements(n_cols, UNIT, program)
     col_tiles = tl.cdiv(width, COLUMNS)
-    rows = program // col_tiles * ROWS + tl.arange(0, ROWS)[:, None]
-    cols = program % col_tiles * COLUMNS + tl.arange(0, COLUMNS)[None, :]
+    rows = program // col_tiles * ROWS + tl.arange(0, ROWS)[None, :]
+    cols = program % col_tiles * COLUMNS + tl.arange(0, COLUMNS)[:, None]
     return rows, cols, rows < n_rows, cols < width
 
 
@@ -97,7 +101,7 @@ def offsets(at, strides, LAYOUT: tl.constexpr, RANK: tl.constexpr, UNIT: tl.cons
     `strides[0]` belongs to the outermost dim, `strides[4]` to the innermost row dim, `strides[5]` to the
     columns; a space of fewer dims leaves out those after the first. In folded columns `strides[5]` belongs to their
     outer part and `strides[6]` to their inner one. A tensor that does not move along the rows or
-    the columns has offsets `[1, COLUMNS]` or `[ROWS, 1]`.
+    the columns has offsets `[COLUMNS, 1]` or `[1, ROWS]`.
     """
     KIND: tl.constexpr = LAYOUT & 7
     if KIND == ZERO_ROWS:
@@ -117,7 +121,7 @@ def offsets(at, strides, LAYOUT: tl.constexpr, RANK: tl.constexpr, UNIT: tl.cons
 
 @triton.jit
 def _row_offsets(at, strides, KIND: tl.constexpr, RANK: tl.constexpr, SCALE: tl.constexpr):
-    """The rows' part of the offsets, `[ROWS, 1]`."""
+    """The rows' part of the offsets, `[1, ROWS]`."""
     if KIND == UNIT_ROWS and RANK == 2:
         result = at[0]
     else:

@@ -50,6 +50,13 @@ def _split_commas(_context: click.Context, _param: click.Parameter, value: str |
     return tuple(item.strip() for item in value.split(",") if item.strip()) if value else None
 
 
+def _not_a_spec(_context: click.Context, _param: click.Parameter, value: str | None) -> str | None:
+    """A file to write: `vet --json specs/swish.op`, meant as a flag and a spec, must not write over the spec."""
+    if value is not None and value.endswith(".op"):
+        raise click.BadParameter(f"it takes the file to write, and {value} is a spec")
+    return value
+
+
 def _no_color(context: click.Context, _param: click.Parameter, value: bool) -> None:
     if value:
         context.obj.report.color = False
@@ -283,8 +290,16 @@ def doctor(as_json: bool) -> int:
 @click.option("--jobs", type=click.IntRange(1), default=min(2, os.cpu_count() or 1), show_default=True)
 @click.option("--sample", type=click.IntRange(1), metavar="N", help="Compile N jobs, spread over all.")
 @click.option("--minutes", type=click.FloatRange(0, min_open=True), metavar="N", help="Stop after N minutes.")
-@click.option("--json", "json_file", metavar="FILE", help="Write every job with its figures there.")
-@click.option("--md", "markdown_file", metavar="FILE", help="Write the tables there, as Markdown.")
+@click.option(
+    "--json",
+    "json_file",
+    metavar="FILE",
+    callback=_not_a_spec,
+    help="Write every job with its figures there.",
+)
+@click.option(
+    "--md", "markdown_file", metavar="FILE", callback=_not_a_spec, help="Write the tables there, as Markdown."
+)
 @_color
 @click.pass_obj
 def vet(
@@ -372,7 +387,13 @@ def new(session: Session, name: str) -> int:
     "--dtype", "dtypes", metavar="TYPES", callback=_split_commas, help="Element types; default: bf16."
 )
 @click.option("--json", "as_json", is_flag=True, help="Print it as JSON, with the rates that it rests on.")
-@click.option("--plot", "picture", metavar="FILE.png", help="Draw the roofline there (needs matplotlib).")
+@click.option(
+    "--plot",
+    "picture",
+    metavar="FILE.png",
+    callback=_not_a_spec,
+    help="Draw the roofline there (needs matplotlib).",
+)
 @_color
 @click.pass_obj
 def advise(
@@ -399,7 +420,13 @@ def advise(
 
 @cli.command()
 @click.argument("specs", nargs=-1, required=True, metavar="SPEC...")
-@click.option("--json", "json_file", metavar="FILE", help="Write the measurements there as JSON, too.")
+@click.option(
+    "--json",
+    "json_file",
+    metavar="FILE",
+    callback=_not_a_spec,
+    help="Write the measurements there as JSON, too.",
+)
 @click.option("--sizes", metavar="LABELS", callback=_split_commas, help="Only these entries of `sizes`.")
 @click.option("--dtype", "dtypes", metavar="TYPES", callback=_split_commas, help="Only these element types.")
 @_color

@@ -540,3 +540,17 @@ def test_new_refuses_names(project: Path, capsys: Output, name: str) -> None:
     assert code == 1
     assert f"an op cannot be called `{name}`" in err
     assert sorted(project.rglob("*")) == before
+
+
+# --- files to write -----------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("command", "option"), [("vet", "--json"), ("vet", "--md"), ("bench", "--json"), ("advise", "--plot")]
+)
+def test_reports_are_not_written_over_specs(project: Path, capsys: Output, command: str, option: str) -> None:
+    code, _, err = run(capsys, command, option, "specs/a.op", "specs/b.op")
+    assert code == 1
+    assert f"{option}" in err
+    assert "it takes the file to write, and specs/a.op is a spec" in err
+    assert (project / "specs/a.op").read_text() == SPEC

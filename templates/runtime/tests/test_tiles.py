@@ -42,8 +42,8 @@ def _addresses(
     COLUMNS: tl.constexpr,
 ):
     """The offsets of some rows, and of the first columns, in a tensor."""
-    row = tl.arange(0, ROWS)[:, None]
-    cols = tl.arange(0, COLUMNS)[None, :].to(tl.int64)
+    row = tl.arange(0, ROWS)[None, :]
+    cols = tl.arange(0, COLUMNS)[:, None].to(tl.int64)
     i0, i1, i2, i3, i4, column, outer, inner = coordinates(
         tl.load(rows_ptr + row), cols, n1, n2, n3, n4, n5, RANK, UNIT
     )
@@ -52,7 +52,7 @@ def _addresses(
     i3, i4 = i3 + (RANK < 4) * 977, i4 + (RANK < 3) * 977
     at = (i0, i1, i2, i3, i4, column, outer, inner)
     found = offsets(at, (s0, s1, s2, s3, s4, s5, s6), LAYOUT, RANK, UNIT)
-    tl.store(result_ptr + row * COLUMNS + cols, found + tl.zeros((ROWS, COLUMNS), tl.int64))
+    tl.store(result_ptr + row * COLUMNS + cols, found + tl.zeros((COLUMNS, ROWS), tl.int64))
 
 
 def _expected(row: int, column: int, sizes: list[int], strides: list[int], layout: int) -> int:
