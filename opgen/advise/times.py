@@ -119,7 +119,7 @@ def _product_config(
     first = kernel.products[0]
     bands = (band for one in plan.classes if one.name == work.name for band in one.bands)
     for band in bands:
-        if first.m <= band.m and first.n * first.batch <= band.n:
+        if first.m <= band.m and first.n * first.batch <= band.n and first.k <= band.k:
             is_left = band.is_better_left(first.batch, first.m, first.n, first.k, target.multiprocessors)
             config = band.configs[0][0]
             return with_library(config) if is_left else config, work

@@ -56,4 +56,6 @@ def _band(band: ProductBand) -> str:
         words.append(f"precision={quoted(config.precision)}")
     if band.idle:
         words.append(f"idle={band.idle}")
+    if band.k < BEYOND:
+        words.append(f"k={band.k}")
     return f"rt.band({', '.join(words)})"

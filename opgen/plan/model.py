@@ -194,8 +194,8 @@ STARTS = 600_000
 
 @dataclass(frozen=True)
 class ProductBand:
-    """The configs for products of up to `m` rows and `n` columns, best first, each with its predicted microseconds
-    at `at` (m, n, k).
+    """The configs for products of up to `m` rows and `n` columns, over up to `k`, best first, each with its predicted
+    microseconds at `at` (m, n, k).
 
     The vendor's product is taken instead where the room of all waves beyond the result would cost more than `idle`
     positions of k for each element of it, and for as many more as the further kernels take to start; 0 is for never.
@@ -206,6 +206,7 @@ class ProductBand:
     at: tuple[int, int, int]
     configs: tuple[tuple[ProductConfig, float], ...]
     idle: int = 0
+    k: int = BEYOND
 
     def is_better_left(self, batch: int, m: int, n: int, k: int, multiprocessors: int) -> bool:
         """Whether the vendor's product is taken for these sizes; as the runtime's `Band.idles`."""

@@ -62,10 +62,11 @@ def _band(band: ProductBand) -> str:
     (first, time), *others = band.configs
     rows = f"up to {band.m} rows" if band.m < BEYOND else "more rows"
     columns = f", {band.n} columns" if band.n < BEYOND else ""
+    depth = f", k up to {band.k}" if band.k < BEYOND else ""
     then = "".join(f"; then {config_text(config)} ({other:.1f})" for config, other in others[:2])
     size = "x".join(map(str, band.at))
     vendor = f"; the vendor's where waves idle for more than {band.idle} positions of k" if band.idle else ""
-    return f"{rows}{columns}: {config_text(first)}, {time:.1f} us predicted at {size}{then}{vendor}"
+    return f"{rows}{columns}{depth}: {config_text(first)}, {time:.1f} us predicted at {size}{then}{vendor}"
 
 
 def config_text(config: ProductConfig) -> str:

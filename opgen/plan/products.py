@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import replace
+import math
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 
 from opgen.dtypes import DType
 from opgen.ir.nodes import Element, Gather, Op, Random, Read, Ref
@@ -42,6 +43,12 @@ ROWS_BEYOND = 8192
 COLUMN_BANDS = ((1024, 1024), (4096, 4096))
 COLUMNS_BEYOND = 14336
 DEPTH = 4096
+#: Many rows of halves have bands of their own up to this k, chosen at that one: there is little to load ahead, and what
+#: a tile takes at its start and its end counts. They take the config for longer k where it is predicted to be at most
+#: this much slower. On an H200 512 x 4096 x 288 took 13.3 us with it and 11.9 with its own, 2048 x 1024 x 512 16.0 and
+#: 14.0, 16384 x 2048 x 128 58.6 and 53.1.
+SHORT, SHORT_DEPTH = 768, 384
+_SHORT_GAIN = 1.05
 #: Configs that a band keeps, best first.
 _KEPT = 4
 #: A band takes the config of the one before it where that is predicted to be at most this much slower than its best.
@@ -233,29 +240,84 @@ def _rejection(reason: str, found: Sequence[tuple[ProductConfig, Excess]]) -> Re
 
 
 def _bands(fitting: Sequence[Prepared], work: Work, target: Target, asked: Narrowed) -> Iterator[ProductBand]:
+    """The bands by rows; for each end of rows those of short k, where they differ, and then those of any."""
     leading = _leading(fitting)
-    has_vendor = asked.may_take_library and _has_library(work, target, asked)
-    vendor = _vendor(leading, work, target) if has_vendor else None
-    idle = _idle(work, target, asked)
+    deep = dict(_ranked(leading, DEPTH, work, target))
+    known = {(at.m, at.n): ranked[0][0] for at, ranked in deep.items()}
+    short = dict(_ranked(leading, SHORT_DEPTH, work, target, known)) if work.name == "half" else {}
+    for row_end, _ in (*ROW_BANDS, (BEYOND, ROWS_BEYOND)):
+        own, shorter = (
+            [
+                _band(leading, at, ranked, work, target, asked)
+                for at, ranked in found.items()
+                if at.m == row_end
+            ]
+            for found in (deep, short)
+        )
+        if row_end >= _MANY_ROWS and any(
+            a.configs[0][0] != b.configs[0][0] for a, b in zip(own, shorter, strict=False)
+        ):
+            yield from shorter
+        yield from own
+
+
+@dataclass(frozen=True)
+class _At:
+    """The ends of a band, and the shape that its configs are chosen at."""
+
+    m: int
+    n: int
+    k: int
+    shape: Shape
+
+
+def _ranked(
+    leading: Sequence[Prepared],
+    depth: int,
+    work: Work,
+    target: Target,
+    deep: Mapping[tuple[int, int], int] | None = None,
+) -> Iterator[tuple[_At, tuple[tuple[int, float], ...]]]:
+    """The configs that each band keeps, by their places in `leading`, best first, with their predicted microseconds.
+
+    Neighbours share one where it costs little. `deep` are the first ones of the same bands for longer k.
+    """
     above: dict[int, int] = {}
     for row_end, m in (*ROW_BANDS, (BEYOND, ROWS_BEYOND)):
         near = [place for place, one in enumerate(leading) if _is_near(one.config, m)] or range(len(leading))
         left: int | None = None
         for column_end, n in (*COLUMN_BANDS, (BEYOND, COLUMNS_BEYOND)):
-            shape = Shape(m, n, DEPTH)
-            times = {place: microseconds(leading[place], shape, work, target) for place in near}
+            at = _At(row_end, column_end, BEYOND if deep is None else SHORT, Shape(m, n, depth))
+            times = {place: microseconds(leading[place], at.shape, work, target) for place in near}
             ranked = sorted(near, key=times.__getitem__)
-            most = times[ranked[0]] * _SAME
-            known = (place for place in (left, above.get(column_end)) if place is not None)
-            ranked[:0] = [place for place in known if times.get(place, most) < most][:1]
+            best = times[ranked[0]]
+            longer = (deep or {}).get((row_end, column_end))
+            known = ((longer, _SHORT_GAIN), (left, _SAME), (above.get(column_end), _SAME))
+            ranked[:0] = [
+                place
+                for place, most in known
+                if place is not None and times.get(place, math.inf) < best * most
+            ][:1]
             left = above[column_end] = ranked[0]
-            best = [(_grouped(leading[place].config, m, asked), times[place]) for place in ranked[:_KEPT]]
-            if vendor is not None:
-                time = library_microseconds(shape, work, target)
-                if asked.takes_library or time * _LIBRARY_GAIN < best[0][1]:
-                    best = [(vendor, time), *best[: _KEPT - 1]]
-            stays = row_end > _MANY_ROWS and best[0][0].strategy == "descriptors"
-            yield ProductBand(row_end, column_end, (m, n, DEPTH), tuple(best), idle if stays else 0)
+            yield at, tuple((place, times[place]) for place in ranked[:_KEPT])
+
+
+def _band(
+    leading: Sequence[Prepared],
+    at: _At,
+    ranked: Sequence[tuple[int, float]],
+    work: Work,
+    target: Target,
+    asked: Narrowed,
+) -> ProductBand:
+    best = [(_grouped(leading[place].config, at.shape.m, asked), time) for place, time in ranked]
+    if asked.may_take_library and _has_library(work, target, asked):
+        time = library_microseconds(at.shape, work, target)
+        if asked.takes_library or time * _LIBRARY_GAIN < best[0][1]:
+            best = [(_vendor(leading, work, target), time), *best[: _KEPT - 1]]
+    stays = at.m > _MANY_ROWS and at.k == BEYOND and best[0][0].strategy == "descriptors"
+    sizes = (at.shape.m, at.shape.n, at.shape.k)
+    return ProductBand(at.m, at.n, sizes, tuple(best), _idle(work, target, asked) if stays else 0, at.k)
 
 
 def _idle(work: Work, target: Target, asked: Narrowed) -> int:
@@ -337,9 +399,9 @@ def _merged(bands: Iterable[ProductBand]) -> tuple[ProductBand, ...]:
     return tuple(band for own in kept for band in own)
 
 
-def _choices(bands: Sequence[ProductBand]) -> list[tuple[int, ProductConfig, int]]:
+def _choices(bands: Sequence[ProductBand]) -> list[tuple[int, ProductConfig, int, int]]:
     return [(band.n, *_choice(band)) for band in bands]
 
 
-def _choice(band: ProductBand) -> tuple[ProductConfig, int]:
-    return band.configs[0][0], band.idle
+def _choice(band: ProductBand) -> tuple[ProductConfig, int, int]:
+    return band.configs[0][0], band.idle, band.k

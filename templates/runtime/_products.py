@@ -79,7 +79,7 @@ class ProductConfig:
 
 @dataclass(frozen=True)
 class Band:
-    """The config for products of up to `m` rows and, over all batches, `n` columns.
+    """The config for products of up to `m` rows and, over all batches, `n` columns, each a sum over up to `k`.
 
     The vendor's product is taken instead where the room of all waves beyond the result would cost more than `idle`
     positions of k for each element of it, and for `STARTS` more (0: never).
@@ -89,6 +89,7 @@ class Band:
     n: int
     config: ProductConfig
     idle: int = 0
+    k: int = BEYOND
 
     @property
     def vendor(self) -> ProductConfig:
@@ -117,12 +118,13 @@ def band(
     stages: int,
     group: int,
     idle: int = 0,
+    k: int = BEYOND,
     **further: Any,
 ) -> Band:
     """A band's config as a line of a table; `how` is its form, its strategy and, where it has those, `halves`."""
     form, strategy, *halves = how.split()
     config = ProductConfig(tile, warps, stages, group, form, strategy, halves=bool(halves), **further)
-    return Band(m, n, config, idle)
+    return Band(m, n, config, idle, k)
 
 
 @dataclass(frozen=True)
@@ -251,7 +253,7 @@ class ProductKernel:
         if config is not None:
             return figures(config)
         bands = for_target(self.configs, bound.device)[CLASSES[dtype]]
-        own = next(band for band in bands if m <= band.m and n * batch <= band.n)
+        own = next(band for band in bands if m <= band.m and n * batch <= band.n and k <= band.k)
         chosen = figures(own.vendor) if self._is_left(own, (batch, m, n, k), dtype, bound.device) else None
         if chosen is None or not chosen.matrices:
             chosen = figures(own.config)

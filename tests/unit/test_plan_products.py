@@ -14,7 +14,7 @@ from opgen.plan.pretty import format_plan
 from opgen.plan.product_budget import Work, excess, reserved_bytes, shared_bytes
 from opgen.plan.product_hints import Narrowed
 from opgen.plan.product_space import SPACE, configs
-from opgen.plan.products import fitting_configs, works_by_class
+from opgen.plan.products import SHORT, fitting_configs, works_by_class
 from opgen.source import Source
 from opgen.targets import TARGETS
 
@@ -115,9 +115,21 @@ def test_every_target_has_a_config_for_every_shape() -> None:
         assert {one.name for one in kernel.classes} == {"half", "f32"}
         for one in kernel.classes:
             assert (one.bands[-1].m, one.bands[-1].n) == (BEYOND, BEYOND)
-            ends = [(band.m, band.n) for band in one.bands]
-            assert ends == sorted(ends)
-            assert all(any(n == BEYOND for at, n in ends if at == m) for m, _ in ends)
+            ends = [(band.m, band.k, band.n) for band in one.bands]
+            assert ends == sorted(ends)  # the first that a shape lies in is the narrowest
+            assert all((m, k, BEYOND) in ends and (m, BEYOND, BEYOND) in ends for m, k, _ in ends)
+
+
+def test_short_sums_have_bands_of_their_own() -> None:
+    """With a k of 768 or less no band cuts it into pieces, nor keeps programs that load far ahead."""
+    for target, kernel in plans(LINEAR.format(hints="")).items():
+        (half,) = (one for one in kernel.classes if one.name == "half")
+        short = [band for band in half.bands if band.k < BEYOND]
+        assert (target == "sm_75") != bool(short)  # where the vendor multiplies halves whatever their sizes
+        assert all(band.m >= 128 and band.configs[0][0].split == 1 for band in short)
+    (half, _) = plans(LINEAR.format(hints=""), "sm_90")["sm_90"].classes
+    last = next(band for band in half.bands if band.m == BEYOND)
+    assert (last.k, last.configs[0][0].strategy) == (SHORT, "pointers")
 
 
 def test_loads_of_each_step_are_counted() -> None:
