@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import functools
-import math
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from opgen.dtypes import DType
@@ -44,11 +43,9 @@ COLUMN_BANDS = ((1024, 1024), (4096, 4096))
 COLUMNS_BEYOND = 14336
 DEPTH = 4096
 #: Many rows of halves have bands of their own up to this k, chosen at that one: there is little to load ahead, and what
-#: a tile takes at its start and its end counts. They take the config for longer k where it is predicted to be at most
-#: this much slower. On an H200 512 x 4096 x 288 took 13.3 us with it and 11.9 with its own, 2048 x 1024 x 512 16.0 and
-#: 14.0, 16384 x 2048 x 128 58.6 and 53.1.
-SHORT, SHORT_DEPTH = 768, 384
-_SHORT_GAIN = 1.05
+#: a tile takes at its start and its end counts. On an H200 16384 x 2048 x 128 took 58.6 us with the config for longer k
+#: and 53.1 with its own, 2048 x 1024 x 512 16.0 and 12.0; from a k of 640 on nothing is won.
+SHORT, SHORT_DEPTH = 576, 384
 #: Configs that a band keeps, best first.
 _KEPT = 4
 #: A band takes the config of the one before it where that is predicted to be at most this much slower than its best.
@@ -243,8 +240,7 @@ def _bands(fitting: Sequence[Prepared], work: Work, target: Target, asked: Narro
     """The bands by rows; for each end of rows those of short k, where they differ, and then those of any."""
     leading = _leading(fitting)
     deep = dict(_ranked(leading, DEPTH, work, target))
-    known = {(at.m, at.n): ranked[0][0] for at, ranked in deep.items()}
-    short = dict(_ranked(leading, SHORT_DEPTH, work, target, known)) if work.name == "half" else {}
+    short = dict(_ranked(leading, SHORT_DEPTH, work, target)) if work.name == "half" else {}
     for row_end, _ in (*ROW_BANDS, (BEYOND, ROWS_BEYOND)):
         own, shorter = (
             [
@@ -272,32 +268,23 @@ class _At:
 
 
 def _ranked(
-    leading: Sequence[Prepared],
-    depth: int,
-    work: Work,
-    target: Target,
-    deep: Mapping[tuple[int, int], int] | None = None,
+    leading: Sequence[Prepared], depth: int, work: Work, target: Target
 ) -> Iterator[tuple[_At, tuple[tuple[int, float], ...]]]:
     """The configs that each band keeps, by their places in `leading`, best first, with their predicted microseconds.
 
-    Neighbours share one where it costs little. `deep` are the first ones of the same bands for longer k.
+    Neighbours share one where it costs little.
     """
     above: dict[int, int] = {}
     for row_end, m in (*ROW_BANDS, (BEYOND, ROWS_BEYOND)):
         near = [place for place, one in enumerate(leading) if _is_near(one.config, m)] or range(len(leading))
         left: int | None = None
         for column_end, n in (*COLUMN_BANDS, (BEYOND, COLUMNS_BEYOND)):
-            at = _At(row_end, column_end, BEYOND if deep is None else SHORT, Shape(m, n, depth))
+            at = _At(row_end, column_end, SHORT if depth == SHORT_DEPTH else BEYOND, Shape(m, n, depth))
             times = {place: microseconds(leading[place], at.shape, work, target) for place in near}
             ranked = sorted(near, key=times.__getitem__)
-            best = times[ranked[0]]
-            longer = (deep or {}).get((row_end, column_end))
-            known = ((longer, _SHORT_GAIN), (left, _SAME), (above.get(column_end), _SAME))
-            ranked[:0] = [
-                place
-                for place, most in known
-                if place is not None and times.get(place, math.inf) < best * most
-            ][:1]
+            most = times[ranked[0]] * _SAME
+            known = (place for place in (left, above.get(column_end)) if place is not None)
+            ranked[:0] = [place for place in known if times.get(place, most) < most][:1]
             left = above[column_end] = ranked[0]
             yield at, tuple((place, times[place]) for place in ranked[:_KEPT])
 
