@@ -20,6 +20,11 @@ _MEDIUM_OPERATIONS, _HEAVY_OPERATIONS = 16, 28
 _RESIDENT_BYTES = (16384, 32768, 65536)
 #: Targets where 32 warps with a row of 32,768 spill, or have too few registers.
 _SHORTER_ROWS = ("sm_75", "sm_86", "sm_89", "gfx1100")
+#: Large parts of NVIDIA; their bands are those that an H200 found fastest. Short rows: programs that have 2,048 or 4,096
+#: bytes on their way. Longer ones of 4 bytes: a row that is read twice, the second time from the cache (2,048 columns
+#: of rms_norm took 133 us from registers and 128 so, as a copy does), or 64 elements of a thread where its moments are
+#: costly (4096 x 16384 of layer_norm took 154 us with 32 of them and 136 with 64).
+_LARGE = ("sm_80", "sm_90", "sm_100", "sm_120")
 #: Threads of a multiprocessor that find room beside each other where each holds 32 elements of a row of halves: left to
 #: the compiler, layer_norm of 4096 x 16384 bf16 took 99 registers of each, and 111 us on an H200; with 64 it takes 76.
 _THREADS = 1024
@@ -88,14 +93,20 @@ def _config(part: Part, element: int, target: Target) -> RowConfig:
     wide = 2 if width > 2 else 1  # so many times the warps
     may_choose = wide > 1 or target.is_amd or len(part.reduced) > 1  # addresses over several dims would spill
     registers = 0 if may_choose else target.registers // _THREADS
+    is_large = target.name in _LARGE
+    is_alone = is_large and len(part.reduced) == 1
+    twice = is_large and width == 4 and work < 2
+    if twice:
+        longest = 1024
     along = [
-        RowBand(1024, 2048, 2 * wide),
+        RowBand(1024, 1024, 1 if width == 2 else 4) if is_large else RowBand(1024, 2048, 2 * wide),
         RowBand(4096, 4096, 4 * wide),
         RowBand(8192, 8192, 8 * wide, registers=registers),
-        RowBand(16384, 16384, 16 * wide, registers=registers),
+        RowBand(16384, 16384, 8 if is_alone and width == 4 else 16 * wide, registers=registers),
         RowBand(32768, 32768, 32, programs=2),
     ]
     looped = [
+        *([RowBand(2048, 2048, 8, columns=2048), RowBand(4096, 4096, 8, columns=4096)] if twice else []),
         RowBand(32768 // width, 4096, 16, columns=4096),
         RowBand(65536 // width, 8192, 16 if work else 32, columns=8192),
         RowBand(0, 8192, 32),
@@ -106,7 +117,7 @@ def _config(part: Part, element: int, target: Target) -> RowConfig:
         whole = [RowBand(32768, 32768, 32)] if len(part.reduced) == 1 and _held(part) == 1 else []
         if whole and work == 2:
             longest = 32768
-        looped[2:] = *whole, RowBand(0, 16384, 32)
+        looped[-1:] = *whole, RowBand(0, 16384, 32)
     along = [band for band in along if band.longest <= longest]
     along += (
         [RowBand(0, 8192, 32, programs=1)]
