@@ -17,6 +17,7 @@ UNIT_COLUMNS, UNIT_ROWS, ZERO_COLUMNS, ZERO_ROWS, FOLDED = 1, 2, 3, 4, 5
 IN_ELEMENTS = 8  # strides as they are, whatever the unit
 
 _ROWS, _COLUMNS, _FOLD = 64, 8, 3
+_FOLDED_IN_TWO, _FOLDED_IN_FOUR = FOLDED + 16, FOLDED + 32
 _UNUSED = 7919
 
 
@@ -71,7 +72,8 @@ def _expected(row: int, column: int, sizes: list[int], strides: list[int], layou
     columns = {UNIT_COLUMNS: 1, ZERO_COLUMNS: 0}.get(layout & 7, strides[-2])
     within = column * columns
     if layout & 7 == FOLDED:
-        within = column // _FOLD * strides[-2] + column % _FOLD * strides[-1]
+        fold = 1 << (layout >> 4) if layout >> 4 else _FOLD
+        within = column // fold * strides[-2] + column % fold * strides[-1]
     return sum(place * stride for place, stride in zip(places, along)) + within
 
 
@@ -98,7 +100,9 @@ def check_offsets() -> None:
     for rank, unit, scale in itertools.product(range(2, 7), (1, 16), (0, IN_ELEMENTS)):
         for layout in (0, UNIT_COLUMNS, UNIT_ROWS, ZERO_COLUMNS, ZERO_ROWS, FOLDED):
             _check_offsets(rank, unit, layout + scale)
-        for layout in (0, FOLDED):
+        for layout in (_FOLDED_IN_TWO, _FOLDED_IN_FOUR):
+            _check_offsets(rank, unit, layout + scale)
+        for layout in (0, FOLDED, _FOLDED_IN_TWO):
             _check_offsets(rank, unit, layout + scale, stride=2**28)
         for place in range(rank - 2):
             _check_offsets(rank, unit, scale, size=(place, 2**28))
@@ -131,7 +135,7 @@ def _check_offsets(
         ROWS=_ROWS,
         COLUMNS=_COLUMNS,
     )
-    scale = 1 if layout >= IN_ELEMENTS else unit
+    scale = 1 if layout & IN_ELEMENTS else unit
     sizes = [size * unit for size in inner]
     elements = [stride * scale for stride in strides]
     for row, column in itertools.product(range(_ROWS), range(_COLUMNS)):

@@ -20,8 +20,8 @@ _MEDIUM_OPERATIONS, _HEAVY_OPERATIONS = 16, 28
 _RESIDENT_BYTES = (16384, 32768, 65536)
 #: Targets where 32 warps with a row of 32,768 spill, or have too few registers.
 _SHORTER_ROWS = ("sm_75", "sm_86", "sm_89", "gfx1100")
-#: Large parts of NVIDIA; their bands are those that an H200 found fastest. Short rows: programs that have 2,048 or 4,096
-#: bytes on their way. Longer ones of 4 bytes: a row that is read twice, the second time from the cache (2,048 columns
+#: Large parts of NVIDIA; their bands are those that an H200 found fastest. Short rows: programs that have 2,048 or
+#: 4,096 bytes on their way. Longer ones of 4 bytes: a row that is read twice, the second time from the cache (2,048 columns
 #: of rms_norm took 133 us from registers and 128 so, as a copy does), or 64 elements of a thread where its moments are
 #: costly (4096 x 16384 of layer_norm took 154 us with 32 of them and 136 with 64).
 _LARGE = ("sm_80", "sm_90", "sm_100", "sm_120")

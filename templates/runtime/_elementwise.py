@@ -39,6 +39,8 @@ _ODD = 8
 FOLDED = 5
 #: A last dim of fewer elements is folded into the columns with the one before it.
 _FEW_COLUMNS = 32
+#: Where the size of such a dim is one of these powers of two, no columns are divided at run time.
+_EXPONENTS = (1, 2, 3, 4)
 
 
 @dataclass(frozen=True)
@@ -154,7 +156,8 @@ def _strided(sizes: tuple[int, ...], strides: tuple[tuple[int, ...], ...], confi
     tile_sizes, tile_strides, layouts = choose_tile_dims(flat_sizes, flat_strides)
     if len(tile_sizes) == 1:  # the kernel's space has at least a row dim and columns
         tile_sizes, tile_strides = (1, *tile_sizes), tuple((0, *operand) for operand in tile_strides)
-    layouts = tuple(FOLDED if folded else kind for folded, kind in zip(split, layouts))
+    exponent = next((one for one in _EXPONENTS if fold == 1 << one), 0)
+    layouts = tuple(FOLDED + 16 * exponent if folded else kind for folded, kind in zip(split, layouts))
     turned = any(
         operand[-2] == 1 and operand[-1] != 1 and not folded for operand, folded in zip(tile_strides, split)
     )
@@ -204,10 +207,11 @@ def _is_even(sizes: tuple[int, ...], operand: tuple[int, ...], kind: int, inner:
     """Whether all strides that a kernel reads of an operand are multiples of `unit`."""
     if unit == 1:
         return True
-    if kind == FOLDED and inner % unit:
+    is_folded = kind & 7 == FOLDED
+    if is_folded and inner % unit:
         return False
     # The outermost size, of the rows, is passed as it is.
-    return aligned((unit, *sizes[1:]), (operand,), (GENERAL if kind == FOLDED else kind,), unit)
+    return aligned((unit, *sizes[1:]), (operand,), (GENERAL if is_folded else kind,), unit)
 
 
 def _six(operand: tuple[int, ...]) -> tuple[int, ...]:

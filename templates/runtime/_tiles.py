@@ -8,7 +8,8 @@ tells the compiler what it needs for wide loads without a compilation for each s
 import triton
 import triton.language as tl
 
-# Layout classes of a tensor in a tile; `_layout.py` says which is which. With 8 added its strides are in elements.
+# Layout classes of a tensor in a tile; `_layout.py` says which is which. With 8 added its strides are in elements; a
+# folded one has 16 times the exponent added where the last dim's size is a power of two.
 UNIT_COLUMNS = tl.constexpr(1)
 UNIT_ROWS = tl.constexpr(2)
 ZERO_COLUMNS = tl.constexpr(3)
@@ -106,13 +107,18 @@ def offsets(at, strides, LAYOUT: tl.constexpr, RANK: tl.constexpr, UNIT: tl.cons
     if KIND == ZERO_ROWS:
         return at[5]
     else:
-        SCALE: tl.constexpr = UNIT if LAYOUT < 8 else 1
+        SCALE: tl.constexpr = 1 if LAYOUT & 8 else UNIT
         result = _row_offsets(at, strides, KIND, RANK, SCALE)
         if KIND == UNIT_COLUMNS:
             result += at[5]
         elif KIND == FOLDED:
-            result += moved(at[6], strides[5], SCALE)
-            result += moved(at[7], strides[6], SCALE)
+            EXPONENT: tl.constexpr = LAYOUT >> 4
+            if EXPONENT > 0:
+                outer, inner = at[5] >> EXPONENT, at[5] & ((1 << EXPONENT) - 1)
+            else:
+                outer, inner = at[6], at[7]
+            result += moved(outer, strides[5], SCALE)
+            result += moved(inner, strides[6], SCALE)
         elif KIND != ZERO_COLUMNS:
             result += moved(at[5], strides[5], SCALE)
         return result
