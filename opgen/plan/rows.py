@@ -21,9 +21,9 @@ _RESIDENT_BYTES = (16384, 32768, 65536)
 #: Targets where 32 warps with a row of 32,768 spill, or have too few registers.
 _SHORTER_ROWS = ("sm_75", "sm_86", "sm_89", "gfx1100")
 #: Large parts of NVIDIA; their bands are those that an H200 found fastest. Short rows: programs that have 2,048 or
-#: 4,096 bytes on their way. Longer ones of 4 bytes: a row that is read twice, the second time from the cache (2,048 columns
-#: of rms_norm took 133 us from registers and 128 so, as a copy does), or 64 elements of a thread where its moments are
-#: costly (4096 x 16384 of layer_norm took 154 us with 32 of them and 136 with 64).
+#: 4,096 bytes on their way. Longer ones of 4 bytes: a row that is read twice, the second time from the cache (2,048
+#: columns of rms_norm took 133 us from registers and 128 so, as a copy does), or 64 elements of a thread where its
+#: moments are costly (4096 x 16384 of layer_norm took 154 us with 32 of them and 136 with 64).
 _LARGE = ("sm_80", "sm_90", "sm_100", "sm_120")
 #: Threads of a multiprocessor that find room beside each other where each holds 32 elements of a row of halves: left to
 #: the compiler, layer_norm of 4096 x 16384 bf16 took 99 registers of each, and 111 us on an H200; with 64 it takes 76.
