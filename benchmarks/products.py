@@ -3,6 +3,7 @@
     python benchmarks/products.py --check                   # values of every form and strategy, against f64
     python benchmarks/products.py --out benchmarks          # products.json and products.md, losses first
     python benchmarks/products.py --search --out DIR        # the planner's first pick against a search of its space
+    python benchmarks/products.py --one-row --out DIR       # one row against weights in turn, nothing cleared between
 
 Ratios are our time over the other's: above 1 is a loss. The limit of a row is the larger of its bytes over the copy
 bandwidth and its operations over the rate of the largest bare product of the run.
@@ -12,6 +13,7 @@ from __future__ import annotations
 
 import argparse
 import importlib
+import itertools
 import json
 import math
 import multiprocessing
@@ -39,6 +41,7 @@ sys.path.insert(0, str(ROOT))
 # ruff: noqa: E402, SLF001 - the path is set first; entries of generated modules take a config
 from triton.testing import do_bench
 
+from opgen.device.timing import copy_work
 from opgen.emit import render
 from opgen.pipeline import compile_specs
 from opgen.plan.product_budget import Work
@@ -376,7 +379,7 @@ def contenders(
     if dtype is torch.int8:
         return int8_contenders(getattr(module, op), m, n, k)
     x = randn(m, k, dtype=dtype)
-    copies = 4 if m == 1 else 1
+    copies = -(-_ROTATED_BYTES // (n * k * dtype.itemsize)) if m == 1 else 1
     weights = [randn(n, k, dtype=dtype) / math.sqrt(k) for _ in range(copies)]
     ups = [randn(n, k, dtype=dtype) / math.sqrt(k) for _ in range(copies)]
     b, residual = randn(n, dtype=dtype), randn(m, n, dtype=dtype)
@@ -418,6 +421,9 @@ def contenders(
         found["max-autotune"] = lambda: tuned(*arguments(pick()))
     return found
 
+
+#: Bytes of the weights that take turns where one row is multiplied: far more than any L2 cache holds.
+_ROTATED_BYTES = 4 * 10**8
 
 #: Rows of the left operand, and the other two sizes, of which all pairs are timed.
 M_SIZES = (1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1024, 4096)
@@ -467,6 +473,68 @@ def compare(package: str, seconds: float, autotune: bool, sizes: Sequence[tuple[
     return rows
 
 
+def one_row(package: str) -> tuple[float, list[Row]]:
+    """The bandwidth of a copy in bytes a microsecond, and one row by calls that a graph holds one after another.
+
+    Nothing is cleared between them: what clears L2 leaves lines that are written back while the weights are read, and a
+    call then moves half as much again. The weights take turns, and are in no cache when their turn comes.
+    """
+    rows: list[Row] = []
+    for dtype, nk in itertools.product((BF16, F16), NK_SIZES):
+        found = contenders(package, "linear_silu", (1, *nk), dtype, autotune=False)
+        samples: dict[str, list[float]] = {name: [] for name in found}
+        graphs = {name: _graph(run) for name, run in found.items()}
+        for _ in range(5):
+            for name, graph in graphs.items():
+                samples[name].append(_replayed(graph))
+        times = {name: statistics.median(own) for name, own in samples.items()}
+        rows.append(Row("linear_silu", (1, *nk), str(dtype).removeprefix("torch."), times))
+        torch.compiler.reset()
+    count = 2**30
+    return count / measured(copy_work(count)), rows
+
+
+_CALLS = 60
+
+
+def _graph(run: Callable[[], Any]) -> torch.cuda.CUDAGraph:
+    """A graph of some calls."""
+    for _ in range(3):
+        run()
+    graph = torch.cuda.CUDAGraph()
+    torch.cuda.synchronize()
+    with torch.cuda.graph(graph):
+        for _ in range(_CALLS):
+            run()
+    return graph
+
+
+def _replayed(graph: torch.cuda.CUDAGraph) -> float:
+    """Microseconds of one of the graph's calls."""
+    start, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
+    start.record()
+    graph.replay()
+    end.record()
+    torch.cuda.synchronize()
+    return float(1e3 * start.elapsed_time(end) / _CALLS)
+
+
+def one_row_text(bandwidth: float, rows: Sequence[Row]) -> str:
+    """A Markdown table with the share of a copy's bandwidth that the weights are read at."""
+    names = list(rows[0].times)
+    lines = [
+        "| M x N x K | type | limit | " + " | ".join(names) + " | share of copy bandwidth |",
+        "|" + " --- |" * (len(names) + 4),
+    ]
+    for row in rows:
+        _, n, k = row.size
+        limit = n * k * 2 / bandwidth
+        times = " | ".join(f"{row.times[name]:.1f}" for name in names)
+        size = "x".join(map(str, row.size))
+        lines.append(f"| {size} | {row.dtype} | {limit:.1f} | {times} | {limit / row.times['ours']:.3f} |")
+    return "\n".join(lines)
+
+
 def text(rows: Sequence[Row]) -> str:
     """A Markdown table, losses first."""
     names = list(rows[0].times)
@@ -503,7 +571,7 @@ def _pick_text(took: float, predicted: float, config: Mapping[str, Any]) -> str:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    for flag in ("--check", "--search", "--autotune", "--compare"):
+    for flag in ("--check", "--search", "--autotune", "--compare", "--one-row"):
         parser.add_argument(flag, action="store_true")
     parser.add_argument("--out", type=Path)
     parser.add_argument("--sizes", type=int, default=20)
@@ -540,7 +608,12 @@ def main() -> None:
             )
             if options.out:
                 (options.out / "products_search.json").write_text(json.dumps(rows))
-        if options.compare or not (options.check or options.search):
+        if options.one_row:
+            bandwidth, singles = one_row(package)
+            print(one_row_text(bandwidth, singles), flush=True)
+            if options.out:
+                (options.out / "products_one_row.md").write_text(one_row_text(bandwidth, singles) + "\n")
+        if options.compare or not (options.check or options.search or options.one_row):
             asked = [] if options.search else [_size(one) for one in options.size]
             found = compare(package, options.seconds, options.autotune, asked)
             print(text(found), flush=True)
