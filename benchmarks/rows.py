@@ -1,7 +1,7 @@
 """Times of the checked-in row ops on a GPU, against eager PyTorch, torch.compile and Liger-Kernel.
 
     python benchmarks/rows.py --out benchmarks       # writes rows.json and rows.md
-    python benchmarks/rows.py --sweep --out DIR      # the best tiles and warps by row length, rows_sweep.json
+    python benchmarks/rows.py --search --out DIR     # the planner's pick against other tiles, rows_search.md
 
 Every result is compared with an f64 evaluation before it is timed. The limit of a row is its bytes (each input read
 once, each output written once) over the bandwidth of a large device-to-device copy, which takes its turn in the same
@@ -12,12 +12,15 @@ from __future__ import annotations
 
 import argparse
 import importlib
+import itertools
 import json
+import math
 import multiprocessing
 import os
+import random
 import sys
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -170,10 +173,16 @@ PLAN: tuple[tuple[str, int, int, torch.dtype], ...] = (
     *((op, ELEMENTS // n, n, F32) for op in NORMS for n in LENGTHS),
     *((op, ELEMENTS // n, n, dtype) for dtype in (BF16, F32) for op in NORMS for n in SHORTER_AND_LONGER),
 )
-SWEPT = (
-    *((op, n, BF16) for op in ("rms_norm", "layer_norm_swish", "softmax") for n in LENGTHS),
-    ("softmax", 16384, F32),
-)
+SEED = 20261129
+
+
+def drawn() -> tuple[tuple[str, int, torch.dtype], ...]:
+    """What is searched: five row lengths for each norm by a fixed seed, log-uniform from 64 to 65536 in eights."""
+    draw = random.Random(SEED)  # noqa: S311 - sizes, not secrets
+    return tuple(
+        (op, round(math.exp(draw.uniform(math.log(64), math.log(65536))) / 8) * 8, (BF16, F32)[turn % 2])
+        for turn, op in enumerate(NORMS * 5)
+    )
 
 
 def entry_of(op: str) -> Any:
@@ -357,27 +366,25 @@ def write(path: Path, text: str) -> None:
     path.write_text(text, encoding="utf-8")
 
 
-# --- the sweep ----------------------------------------------------------------------------------
+# --- the search ---------------------------------------------------------------------------------
 
 Figures = tuple[str, int, int, int, int, int]  # strategy, rows, columns, warps, programs, stages
 
 
 def figures(columns: int) -> list[Figures]:
-    """The tiles that are worth trying for a row length: 8 to 64 elements for a thread."""
+    """The tiles of the search for a row length: 8 to 64 elements for a thread."""
+    whole = 1 << (columns - 1).bit_length()
     found: list[Figures] = []
-    for rows in (1, 2, 4):
-        for warps in (1, 2, 4, 8, 16, 32):
-            each = rows * columns // (32 * warps)
-            if 8 <= each <= 64 and (rows == 1 or columns <= 8192):
-                found.append(("resident", rows, columns, warps, 0, 1))
-                if columns >= 32768:
-                    found.append(("resident", rows, columns, warps, 64 // warps, 1))
-    if columns >= 16384:
-        for block in (2048, 4096, 8192, 16384):
-            for warps in (4, 8, 16, 32):
-                if 8 <= block // (32 * warps) <= 32:
-                    found += [("looped", 1, block, warps, programs, 1) for programs in (0, 32 // warps)]
-                    found.append(("looped", 1, block, warps, 0, 3))
+    for rows, warps in itertools.product((1, 2, 4, 8, 16, 32), (1, 2, 4, 8, 16, 32)):
+        if 8 <= rows * whole // (32 * warps) <= 64 and (rows == 1 or rows * whole <= 8192):
+            found.append(("resident", rows, whole, warps, 0, 1))
+            if whole >= 32768:
+                found.append(("resident", rows, whole, warps, 64 // warps, 1))
+    for block, warps in itertools.product((1024, 2048, 4096, 8192, 16384), (4, 8, 16, 32)):
+        if block <= whole and 8 <= block // (32 * warps) <= 32:
+            found.append(("looped", 1, block, warps, 0, 1))
+            if whole >= 32768:
+                found.append(("looped", 1, block, warps, 32 // warps, 1))
     return found
 
 
@@ -397,75 +404,88 @@ def forced(op: str, arguments: Arguments, chosen: Figures) -> Callable[[], Any]:
     return lambda: entry.run(named, None, config=tile)
 
 
-def precompile(job: tuple[str, int, torch.dtype, tuple[Figures, ...]]) -> None:
-    """Runs tiles once in a process of its own, so that Triton's cache on disk has their kernels."""
+def tried(job: tuple[str, int, torch.dtype, tuple[Figures, ...]]) -> dict[Figures, str]:
+    """Runs tiles on a few rows in a process of its own, so that Triton's cache has their kernels; what was wrong."""
     op, columns, dtype, chosen = job
     arguments = CASES[op].make(64, columns, dtype)
+    wrong: dict[Figures, str] = {}
     for one in chosen:
         try:
-            forced(op, arguments, one)()
-        except Exception:  # noqa: BLE001, S112 - the measuring process meets the same error and tells it
-            continue
+            fault = check(CASES[op], arguments, tupled(forced(op, arguments, one)()), columns)
+        except Exception as error:  # noqa: BLE001 - a tile may fail in any way; the report says how
+            fault = f"{type(error).__name__}: {error}".splitlines()[0]
+        if fault is not None:
+            wrong[one] = f"{op} {columns} {one}: {fault}"
+    return wrong
 
 
-def precompile_all(plan: list[tuple[str, int, torch.dtype]]) -> None:
-    """Compiles all tiles of the cases in several processes."""
+def try_all(plan: Sequence[tuple[str, int, torch.dtype]]) -> list[dict[Figures, str]]:
+    """What was wrong with the tiles of each case, by several processes."""
     start = time.monotonic()
-    jobs = [(op, n, dtype, tuple(figures(n)[part::3])) for op, n, dtype in plan for part in range(3)]
+    parts = 3
+    jobs = [(op, n, dtype, tuple(figures(n)[part::parts])) for op, n, dtype in plan for part in range(parts)]
     workers = min(15, os.cpu_count() or 1)
     with ProcessPoolExecutor(workers, mp_context=multiprocessing.get_context("spawn")) as pool:
-        list(pool.map(precompile, jobs))
+        found = list(pool.map(tried, jobs))
     print(f"compiled in {time.monotonic() - start:.0f} s", flush=True)
+    return [
+        {tile: why for one in found[at : at + parts] for tile, why in one.items()}
+        for at in range(0, len(found), parts)
+    ]
 
 
-def run_sweep(out: Path | None, only: str) -> bool:
-    """Times every tile of the swept cases, writes all and prints the best; whether none failed."""
-    plan = [(op, 48 if TINY else n, dtype) for op, n, dtype in SWEPT if only in op]
-    if not TINY:
-        precompile_all(plan)
+SEARCHED = ("op", "rows", "columns", "type", "limit", "pick", "best", "best / pick", "the fastest tile")
+
+
+def run_search(out: Path | None, only: str) -> bool:
+    """The planner's pick against every tile of the search, by case; whether none failed."""
+    plan = [(op, 48 if TINY else n, dtype) for op, n, dtype in drawn() if only in op]
+    wrong: list[dict[Figures, str]] = [{} for _ in plan] if TINY else try_all(plan)
     large_copy = copy_work(64 if TINY else LARGE_COPY_BYTES, DEVICE)
-    lines: list[tuple[str, ...]] = []
-    faults: list[str] = []
-    records = []
-    for op, columns, dtype in plan:
+    found: list[tuple[float, tuple[str, ...]]] = []
+    tiles = 0
+    for (op, columns, dtype), failed in zip(plan, wrong, strict=True):
         rows = 4 if TINY else ELEMENTS // columns
         arguments = CASES[op].make(rows, columns, dtype)
         results = tupled(ours(op, arguments)())
-        works = {"copy": large_copy, "own choice": ours(op, arguments)}
-        tiles = {}
+        works = {"copy": large_copy, "pick": ours(op, arguments)}
         for one in figures(columns):
-            try:
-                fault = check(CASES[op], arguments, tupled(forced(op, arguments, one)()), columns)
-            except Exception as error:  # noqa: BLE001 - a tile may fail in any way; the report says how
-                fault = f"{type(error).__name__}: {error}".splitlines()[0]
-            if fault is not None:
-                faults.append(f"{op} {columns} {one}: {fault}")
-                continue
-            strategy, own_rows, block, warps, programs, stages = one
-            name = f"{strategy} {own_rows}x{block} w{warps} p{programs} s{stages}"
-            tiles[name] = one
-            works[name] = forced(op, arguments, one)
+            if one not in failed:
+                strategy, own_rows, block, warps, programs, _ = one
+                kept = f", {programs} programs a multiprocessor" if programs else ""
+                works[f"{strategy} {own_rows} x {block}, {warps} warps{kept}"] = forced(op, arguments, one)
         times = dict.fromkeys(works, 1.0) if TINY else interleaved(works, rounds=2)
         limit = traffic(arguments, results) * times.pop("copy") / LARGE_COPY_BYTES
-        best = sorted(times, key=lambda name: times[name])
-        records.append({"op": op, "columns": columns, "dtype": str(dtype), "limit": limit, "times": times})
-        shown = dict.fromkeys(
-            (*best[:6], *[name for name in best if name.endswith("p0 s1")][:2], "own choice")
-        )
-        lines += [
-            (op, str(columns), name, f"{times[name]:.1f}", f"{limit / times[name]:.3f}") for name in shown
-        ]
+        tiles += len(times) - 1
+        best = min(times, key=times.__getitem__)
+        if not TINY:  # once more, in turn
+            again = interleaved({name: works[name] for name in ("pick", best)}, rounds=4)
+            times |= again
+        share = min(times[best] / times["pick"], 1.0)
+        dtype_name = str(dtype).removeprefix("torch.")
+        times_text = (f"{limit:.1f}", f"{times['pick']:.1f}", f"{times[best]:.1f}", f"{share:.3f}")
+        found.append((share, (op, str(rows), str(columns), dtype_name, *times_text, best)))
+        del works, arguments, results
+    found.sort()
+    mean = math.exp(sum(math.log(share) for share, _ in found) / len(found))
+    faults = [why for one in wrong for why in one.values()]
+    table = [line for _, line in found]
+    told = f"Geometric mean of best over pick: {mean:.3f}; {tiles} tiles, of which {len(faults)} failed."
     if out is not None:
-        write(out / "rows_sweep.json", json.dumps({"machine": machine(), "cases": records}) + "\n")
-    columns_shown = ("op", "columns", "tile", "time", "of copy")
-    print("\n".join([f"{len(faults)} tiles failed", *faults[:10], text_table(columns_shown, lines)]))
+        title = ", ".join(f"{key} {value}" for key, value in machine().items())
+        head = f"# Row ops: the planner's pick against a search\n\n{title}. Times in microseconds.\n\n"
+        notes = "".join(f"- {fault}\n" for fault in faults)
+        write(out / "rows_search.md", f"{head}{markdown_table(SEARCHED, table)}\n\n{told}\n{notes}")
+    print("\n".join([*faults[:10], text_table(SEARCHED, table), told]))
     return not faults
 
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--out", type=Path, metavar="DIR", help="where the records go")
-    parser.add_argument("--sweep", action="store_true", help="time tiles and warps instead")
+    parser.add_argument(
+        "--search", action="store_true", help="time the planner's pick against other tiles instead"
+    )
     parser.add_argument("--seconds", type=float, default=1e9, help="after which no further row is measured")
     parser.add_argument("--only", default="", metavar="TEXT", help="only the ops with this in their name")
     options = parser.parse_args()
@@ -473,8 +493,8 @@ def main() -> int:
         parser.error("a GPU is needed, and PyTorch sees none")
     torch.manual_seed(20240229)
     with torch.no_grad():
-        if options.sweep:
-            right = run_sweep(options.out, options.only)
+        if options.search:
+            right = run_search(options.out, options.only)
         else:
             right = run_comparison(options.out, options.only, options.seconds)
     return 0 if right else 1
