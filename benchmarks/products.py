@@ -41,7 +41,7 @@ sys.path.insert(0, str(ROOT))
 # ruff: noqa: E402, SLF001 - the path is set first; entries of generated modules take a config
 from triton.testing import do_bench
 
-from opgen.device.timing import copy_work
+from opgen.device.timing import copy_work, machine
 from opgen.emit import render
 from opgen.pipeline import compile_specs
 from opgen.plan.product_budget import Work
@@ -337,6 +337,42 @@ def _candidates(
     return list({repr(one.config): one for one in (*ordered[:best], *extra)}.values())
 
 
+_COMPARED = """Times in microseconds of public calls, the contenders in turn; losses first.
+`bare` is the vendor's product without the epilogue (of both products of a gated op).
+Made by `python benchmarks/products.py --compare --out DIR`."""
+_ONE_ROW = """linear_silu, microseconds of one call of a graph of many; the limit is the
+time in which a copy moves as much. Made by `python benchmarks/products.py --one-row --out DIR`."""
+_SEARCHED = """linear_silu in bf16, microseconds of launches.
+Made by `python benchmarks/products.py --search --sizes 20 --best {best} --out DIR`: sizes by the seed {seed},
+log-uniform; of each the {best} best configs by prediction, the best of every other form, strategy and tile, and the
+vendor's product ({count} in all); the pick and the three fastest again in turn."""
+
+
+def page(title: str, told: str, table: str) -> str:
+    """A record: what was measured where, and how."""
+    versions = ", ".join(f"{key} {value}" for key, value in machine().items())
+    return f"# {title}\n\n{versions}. {told}\n\n{table}\n"
+
+
+def search_text(rows: Sequence[Mapping[str, Any]]) -> str:
+    """A Markdown table, losses first, and the mean."""
+    share = {tuple(row["size"]): row["best"] / row["first"] for row in rows}
+    mean = math.exp(sum(map(math.log, share.values())) / len(share))
+    lines = [
+        "| M x N x K | pick | best | best / pick | bare | eager | the fastest config |",
+        "|" + " --- |" * 7,
+    ]
+    for row in sorted(rows, key=lambda one: share[tuple(one["size"])]):
+        config, size = row["top"][0][2], tuple(row["size"])
+        words = f"{config['form']} {config['strategy']} {'x'.join(map(str, config['tile']))}"
+        words += f", {config['warps']} warps, {config['stages']} stages"
+        words += f", k in {config['split']} pieces" if config["split"] > 1 else ""
+        first, best, bare, eager = (f"{row[name]:.1f}" for name in ("first", "best", "bare", "eager"))
+        sizes = "x".join(map(str, size))
+        lines.append(f"| {sizes} | {first} | {best} | {share[size]:.2f} | {bare} | {eager} | {words} |")
+    return "\n".join([*lines, "", f"Geometric mean of best over pick: {mean:.3f}."])
+
+
 # --- the comparison -----------------------------------------------------------------------------
 
 
@@ -608,11 +644,18 @@ def main() -> None:
             )
             if options.out:
                 (options.out / "products_search.json").write_text(json.dumps(rows))
+                count = sum(len(row["all"]) for row in rows)
+                told = _SEARCHED.format(best=options.best, seed=SEED, count=count)
+                found_page = page("Products: the planner's pick against a search", told, search_text(rows))
+                (options.out / "products_search.md").write_text(found_page)
         if options.one_row:
             bandwidth, singles = one_row(package)
             print(one_row_text(bandwidth, singles), flush=True)
             if options.out:
-                (options.out / "products_one_row.md").write_text(one_row_text(bandwidth, singles) + "\n")
+                one_row_page = page(
+                    "One row against weights in turn", _ONE_ROW, one_row_text(bandwidth, singles)
+                )
+                (options.out / "products_one_row.md").write_text(one_row_page)
         if options.compare or not (options.check or options.search or options.one_row):
             asked = [] if options.search else [_size(one) for one in options.size]
             found = compare(package, options.seconds, options.autotune, asked)
@@ -621,7 +664,8 @@ def main() -> None:
                 (options.out / "products.json").write_text(
                     json.dumps([asdict(row) for row in found], indent=1)
                 )
-                (options.out / "products.md").write_text(text(found) + "\n")
+                compared = page("Matrix products with epilogues", _COMPARED, text(found))
+                (options.out / "products.md").write_text(compared)
 
 
 if __name__ == "__main__":
