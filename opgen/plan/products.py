@@ -37,7 +37,7 @@ from opgen.plan.product_space import GROUPS, configs, with_library
 from opgen.targets import TARGETS, Target
 
 #: Upper ends of the bands of rows and of columns, each with the size that its config is chosen at; then k.
-ROW_BANDS = ((1, 1), (16, 16), (64, 64), (128, 128), (256, 256), (512, 512), (1024, 1024))
+ROW_BANDS = ((1, 1), (4, 4), (16, 16), (64, 64), (128, 128), (256, 256), (512, 512), (1024, 1024))
 ROWS_BEYOND = 8192
 COLUMN_BANDS = ((1024, 1024), (4096, 4096))
 COLUMNS_BEYOND = 14336
@@ -46,6 +46,9 @@ DEPTH = 4096
 #: a tile takes at its start and its end counts. On an H200 16384 x 2048 x 128 took 58.6 us with the config for longer k
 #: and 53.1 with its own, 2048 x 1024 x 512 16.0 and 12.0; from a k of 640 on nothing is won.
 SHORT, SHORT_DEPTH = 576, 384
+#: Rows that may each go through the right operand by itself, out of L2: 4 x 280 x 1680 took 6 us so on an H200, and 9.5
+#: through the matrix unit.
+_VECTOR_ROWS = 4
 #: Configs that a band keeps, best first.
 _KEPT = 4
 #: A band takes the config of the one before it where that is predicted to be at most this much slower than its best.
@@ -343,7 +346,7 @@ def _is_near(config: ProductConfig, m: int) -> bool:
     """Whether a tile's rows suit a number of rows: no more than the next power of two, and many for many."""
     rows = config.tile[0]
     if m == 1 or config.form == "vector":
-        return m == 1 and config.form == "vector"
+        return m <= _VECTOR_ROWS and config.form == "vector"
     if config.strategy == "descriptors" and config.form == "dot" and rows == 64:
         return 1 < m < 2048  # the least that the matrix unit of sm_90 takes
     least = 1 if config.form == "outer" else 16
