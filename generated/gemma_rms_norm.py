@@ -281,6 +281,7 @@ _CONFIGS = {
         {
             2: rt.RowConfigs(
                 along=(
+                    rt.RowConfig(128, elements=2048, warps=2),
                     rt.RowConfig(1024, elements=1024, warps=1),
                     rt.RowConfig(4096, elements=4096, warps=4),
                     rt.RowConfig(8192, elements=8192, warps=8, registers=64),
@@ -293,9 +294,11 @@ _CONFIGS = {
             ),
             4: rt.RowConfigs(
                 along=(
-                    rt.RowConfig(1024, elements=1024, warps=4),
-                    rt.RowConfig(2048, elements=2048, warps=8, columns=2048),
-                    rt.RowConfig(4096, elements=4096, warps=8, columns=4096),
+                    rt.RowConfig(128, elements=1024, warps=4),
+                    rt.RowConfig(1024, elements=1024, warps=2),
+                    rt.RowConfig(2048, elements=1024, warps=8, columns=1024, exact=True),
+                    rt.RowConfig(4096, elements=2048, warps=8, columns=2048, exact=True),
+                    rt.RowConfig(4096, elements=4096, warps=8),
                     rt.RowConfig(8192, elements=4096, warps=16, columns=4096),
                     rt.RowConfig(16384, elements=8192, warps=32, columns=8192),
                     rt.RowConfig(32768, elements=32768, warps=32),

@@ -877,16 +877,18 @@ _CONFIGS_0 = {
             rt.band(128, 1024, "dot pointers", (64, 128, 32), 4, 5, 8, split=8),
             rt.band(128, 4096, "dot pointers", (64, 128, 32), 4, 5, 8, split=2),
             rt.band(128, rt.BEYOND, "dot descriptors halves", (128, 128, 64), 4, 3, 4),
-            rt.band(256, 1024, "swapped descriptors", (32, 64, 64), 4, 8, 4, k=576),
-            rt.band(256, 4096, "dot descriptors halves", (64, 128, 64), 4, 4, 4, k=576),
+            rt.band(256, 1024, "swapped descriptors", (32, 64, 64), 4, 8, 4, idle=468, k=576),
+            rt.band(256, 4096, "dot descriptors halves", (64, 128, 64), 4, 4, 4, idle=468, k=576),
             rt.band(256, rt.BEYOND, "dot pointers", (64, 128, 32), 4, 3, 8, k=576),
             rt.band(256, 1024, "dot pointers", (64, 128, 32), 4, 5, 8, split=4),
             rt.band(256, rt.BEYOND, "dot descriptors halves", (64, 128, 64), 4, 4, 4, idle=468),
-            rt.band(512, 1024, "dot descriptors halves", (64, 64, 64), 4, 5, 4, k=576),
-            rt.band(512, rt.BEYOND, "dot descriptors halves", (128, 128, 64), 4, 3, 4, k=576),
+            rt.band(512, 1024, "dot descriptors halves", (64, 64, 64), 4, 5, 4, idle=468, k=576),
+            rt.band(
+                512, rt.BEYOND, "dot descriptors halves", (128, 128, 64), 4, 3, 4, idle=468, k=576
+            ),
             rt.band(512, 1024, "dot pointers", (64, 128, 32), 4, 5, 8, split=4),
             rt.band(512, rt.BEYOND, "dot descriptors halves", (128, 128, 64), 4, 3, 4, idle=468),
-            rt.band(1024, 1024, "dot descriptors halves", (64, 128, 64), 4, 4, 16, k=576),
+            rt.band(1024, 1024, "dot descriptors halves", (64, 128, 64), 4, 4, 16, idle=468, k=576),
             rt.band(1024, rt.BEYOND, "dot pointers", (128, 128, 32), 4, 4, 8, k=576),
             rt.band(1024, 1024, "dot descriptors halves", (64, 128, 64), 4, 4, 16, idle=468),
             rt.band(1024, rt.BEYOND, "dot descriptors halves", (128, 128, 64), 4, 3, 4, idle=468),
@@ -1113,6 +1115,7 @@ _CONFIGS_1 = {
         {
             2: rt.RowConfigs(
                 along=(
+                    rt.RowConfig(128, elements=2048, warps=2),
                     rt.RowConfig(1024, elements=1024, warps=1),
                     rt.RowConfig(4096, elements=4096, warps=4),
                     rt.RowConfig(8192, elements=8192, warps=8, registers=64),
@@ -1125,10 +1128,12 @@ _CONFIGS_1 = {
             ),
             4: rt.RowConfigs(
                 along=(
-                    rt.RowConfig(1024, elements=1024, warps=4),
+                    rt.RowConfig(128, elements=1024, warps=4),
+                    rt.RowConfig(1024, elements=1024, warps=2),
                     rt.RowConfig(4096, elements=4096, warps=8),
                     rt.RowConfig(8192, elements=8192, warps=16),
-                    rt.RowConfig(16384, elements=16384, warps=8),
+                    rt.RowConfig(16384, elements=16384, warps=8, exact=True),
+                    rt.RowConfig(16384, elements=16384, warps=32),
                     rt.RowConfig(32768, elements=32768, warps=32, programs=2),
                     rt.RowConfig(0, elements=8192, warps=32, programs=1),
                 ),

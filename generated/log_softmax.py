@@ -265,6 +265,7 @@ _CONFIGS = {
         {
             2: rt.RowConfigs(
                 along=(
+                    rt.RowConfig(128, elements=2048, warps=2),
                     rt.RowConfig(1024, elements=1024, warps=1),
                     rt.RowConfig(4096, elements=4096, warps=4),
                     rt.RowConfig(8192, elements=8192, warps=8, registers=64),
@@ -277,10 +278,12 @@ _CONFIGS = {
             ),
             4: rt.RowConfigs(
                 along=(
-                    rt.RowConfig(1024, elements=1024, warps=4),
+                    rt.RowConfig(128, elements=1024, warps=4),
+                    rt.RowConfig(1024, elements=1024, warps=2),
                     rt.RowConfig(4096, elements=4096, warps=8),
                     rt.RowConfig(8192, elements=8192, warps=16),
-                    rt.RowConfig(16384, elements=16384, warps=8),
+                    rt.RowConfig(16384, elements=16384, warps=8, exact=True),
+                    rt.RowConfig(16384, elements=16384, warps=32),
                     rt.RowConfig(32768, elements=32768, warps=32, programs=2),
                     rt.RowConfig(0, elements=8192, warps=32, programs=1),
                 ),

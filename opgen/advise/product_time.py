@@ -39,7 +39,7 @@ def fused_product(kernel: Kernel, config: ProductConfig, work: Work, target: Tar
     waves = -(-tiles // (target.multiprocessors * one.resident))
     together = min(one.resident, -(-tiles // target.multiprocessors))
     depth = -(-first.k // config.split)
-    compute = waves * (one.operations * depth * together / rate + one.written)
+    compute = waves * together * (one.operations * depth / rate + one.written)
     loading = _loading(kernel.bytes, tiles, target, on_their_way=together * one.flight)
     plain = kernel.instructions / rates.instructions_per_microsecond(target)
     time = rates.PRODUCT_FILL.value + max(compute, loading, plain)

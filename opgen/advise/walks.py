@@ -68,7 +68,7 @@ def fused_rows(kernel: Kernel, config: RowConfig | None, target: Target) -> floa
     instructions = kernel.instructions / rates.instructions_per_microsecond(target)
     if config is None:
         return max(memory, instructions)
-    band = next((one for one in config.along if one.longest >= kernel.columns), config.along[-1])
+    band = next((one for one in config.along if one.serves(kernel.columns)), config.along[-1])
     is_resident = band.longest >= kernel.columns
     columns = power_of_two(kernel.columns) if is_resident else band.columns or band.elements
     tile_rows = max(band.elements // columns, 1)

@@ -176,6 +176,7 @@ class _RowChoice:
         Few rows of `split` columns and more are cut into pieces.
         """
         edges = {band.longest for band in self.table.along} - {0}
+        edges |= {band.longest - 1 for band in self.table.along if band.exact}
         lengths = {self.n_cols, *edges, max(edges, default=0) + 1, self.table.split}
         for n_cols in sorted(length for length in lengths if length >= self.n_cols):
             for n_rows in (_MANY_ROWS, 1):

@@ -40,7 +40,9 @@ def _config(config: RowConfig) -> str:
 
 
 def _band(band: RowBand) -> str:
-    further = _further(band, {"programs": 0, "stages": 1, "rows": 0, "columns": 0, "registers": 0})
+    further = _further(
+        band, {"programs": 0, "stages": 1, "rows": 0, "columns": 0, "registers": 0, "exact": False}
+    )
     return f"rt.RowConfig({band.longest}, elements={band.elements}, warps={band.warps}{further})"
 
 

@@ -88,7 +88,10 @@ class ElementwisePlan:
 
 @dataclass(frozen=True)
 class RowBand:
-    """How rows of up to `longest` columns are walked, of any length where that is 0; as the runtime's `RowConfig`."""
+    """How rows of up to `longest` columns are walked, or those of `exact`ly so many; of any length where that is 0.
+
+    As the runtime's `RowConfig`.
+    """
 
     longest: int
     elements: int
@@ -98,6 +101,11 @@ class RowBand:
     rows: int = 0
     columns: int = 0
     registers: int = 0
+    exact: bool = False
+
+    def serves(self, columns: int) -> bool:
+        """Whether rows of so many columns are walked so, where no band before it serves them."""
+        return self.longest == columns if self.exact else self.longest >= columns
 
 
 @dataclass(frozen=True)

@@ -96,13 +96,16 @@ def _levels(levels: Levels) -> str:
 
 def _band(band: RowBand) -> str:
     """A band: the rows that it serves, its tile and what runs it."""
-    walked = "in a loop" if band.columns or not band.longest else "whole"
-    rows = f"up to {band.longest} columns, {walked}" if band.longest else f"any length, {walked}"
+    walked = "whole" if band.longest and not 0 < band.columns < band.longest else "in a loop"
+    most = "exactly" if band.exact else "up to"
+    rows = f"{most} {band.longest} columns, {walked}" if band.longest else f"any length, {walked}"
     sides = f" ({band.rows or 'as fit'} x {band.columns or 'as fit'})" if band.rows or band.columns else ""
     programs = f", {band.programs} programs for each multiprocessor" if band.programs else ""
     stages = f", {band.stages} stages" if band.stages > 1 else ""
-    most = f", {band.registers} registers of a thread at most" if band.registers else ""
-    return f"{rows}: tiles of {band.elements} elements{sides} with {band.warps} warps{programs}{stages}{most}"
+    bound = f", {band.registers} registers of a thread at most" if band.registers else ""
+    return (
+        f"{rows}: tiles of {band.elements} elements{sides} with {band.warps} warps{programs}{stages}{bound}"
+    )
 
 
 def _access(access: Access) -> str:

@@ -85,7 +85,7 @@ def plain_rate(work: Work, target: Target) -> float:
 @dataclass(frozen=True)
 class Prepared:
     """What of a config's time does not depend on the shape: tiles of a multiprocessor at once, operations and bytes a
-    microsecond, the bytes that a tile has in flight, what it takes for each position of k, and its end."""
+    microsecond, the bytes that a tile has in flight, what it takes for each position of k, and to write it."""
 
     config: ProductConfig
     resident: int
@@ -111,8 +111,8 @@ def prepared(config: ProductConfig, work: Work, target: Target, precision: str) 
     m, n, k = config.tile
     threads = config.warps * target.warp_size
     by_shared = target.shared_bytes // max(reserved_bytes(config, work, target), 1)
-    is_spare = target.name == "sm_90" and work.width <= 2 and config.form in ("dot", "swapped")
-    spare = _SPARE_REGISTERS if is_spare else 0
+    is_plain = work.name == "half" and work.products == 1 and not work.has_prologue
+    spare = _SPARE_REGISTERS if target.name == "sm_90" and is_plain and config.form != "vector" else 0
     by_registers = target.registers // (max(thread_registers(config, work, target) - spare, 32) * threads)
     resident = max(1, min(by_shared, by_registers, 2048 // threads, 16))
     if config.strategy == "descriptors":

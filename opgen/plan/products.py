@@ -246,16 +246,12 @@ def _bands(fitting: Sequence[Prepared], work: Work, target: Target, asked: Narro
     short = dict(_ranked(leading, SHORT_DEPTH, work, target)) if work.name == "half" else {}
     for row_end, _ in (*ROW_BANDS, (BEYOND, ROWS_BEYOND)):
         own, shorter = (
-            [
-                _band(leading, at, ranked, work, target, asked)
-                for at, ranked in found.items()
-                if at.m == row_end
-            ]
+            [_band(leading, at, kept, work, target, asked) for at, kept in found.items() if at.m == row_end]
             for found in (deep, short)
         )
-        if row_end >= _MANY_ROWS and any(
-            a.configs[0][0] != b.configs[0][0] for a, b in zip(own, shorter, strict=False)
-        ):
+        if row_end >= _MANY_ROWS and [one.configs[0][0] for one in shorter] != [
+            one.configs[0][0] for one in own
+        ]:
             yield from shorter
         yield from own
 
@@ -287,7 +283,8 @@ def _ranked(
             ranked = sorted(near, key=times.__getitem__)
             most = times[ranked[0]] * _SAME
             known = (place for place in (left, above.get(column_end)) if place is not None)
-            ranked[:0] = [place for place in known if times.get(place, most) < most][:1]
+            first = next((place for place in known if times.get(place, most) < most), ranked[0])
+            ranked = [first, *(place for place in ranked if place != first)]
             left = above[column_end] = ranked[0]
             yield at, tuple((place, times[place]) for place in ranked[:_KEPT])
 
@@ -305,7 +302,7 @@ def _band(
         time = library_microseconds(at.shape, work, target)
         if asked.takes_library or time * _LIBRARY_GAIN < best[0][1]:
             best = [(_vendor(leading, work, target), time), *best[: _KEPT - 1]]
-    stays = at.m > _MANY_ROWS and at.k == BEYOND and best[0][0].strategy == "descriptors"
+    stays = at.m > _MANY_ROWS and best[0][0].strategy == "descriptors"
     sizes = (at.shape.m, at.shape.n, at.shape.k)
     return ProductBand(at.m, at.n, sizes, tuple(best), _idle(work, target, asked) if stays else 0, at.k)
 

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import replace
+from typing import Any
 
 from opgen.ir.nodes import Dim, Gather, Graph, HintRequest, Op, Read, Reduce, TensorParam
 from opgen.ir.passes.parts import Part
@@ -20,14 +22,24 @@ _MEDIUM_OPERATIONS, _HEAVY_OPERATIONS = 16, 28
 _RESIDENT_BYTES = (16384, 32768, 65536)
 #: Targets where 32 warps with a row of 32,768 spill, or have too few registers.
 _SHORTER_ROWS = ("sm_75", "sm_86", "sm_89", "gfx1100")
-#: Large parts of NVIDIA; their bands are those that an H200 found fastest. Short rows: programs that have 2,048 or
-#: 4,096 bytes on their way. Longer ones of 4 bytes: a row that is read twice, the second time from the cache (2,048
-#: columns of rms_norm took 133 us from registers and 128 so, as a copy does), or 64 elements of a thread where its
-#: moments are costly (4096 x 16384 of layer_norm took 154 us with 32 of them and 136 with 64).
+#: Large parts of NVIDIA; their bands are those that an H200 found fastest.
 _LARGE = ("sm_80", "sm_90", "sm_100", "sm_120")
 #: Threads of a multiprocessor that find room beside each other where each holds 32 elements of a row of halves: left to
 #: the compiler, layer_norm of 4096 x 16384 bf16 took 99 registers of each, and 111 us on an H200; with 64 it takes 76.
 _THREADS = 1024
+#: Rows of f32 that are exactly so long, where no element of a tile is masked out, by how much work they are. Light ones
+#: are read twice, the second time from a cache (rms_norm of 2,048 columns took 133 us on an H200 from registers and 129
+#: so, where a copy takes 128); those of costly moments keep 64 elements of a thread in registers (layer_norm of
+#: 4096 x 16384 took 154 us with 32 of them and 136 with 64).
+_EXACT = (
+    (
+        RowBand(2048, 1024, 8, columns=1024, exact=True),
+        RowBand(4096, 2048, 8, columns=2048, exact=True),
+        RowBand(8192, 4096, 16, columns=4096, exact=True),
+    ),
+    (RowBand(4096, 2048, 8, columns=2048, exact=True), RowBand(8192, 4096, 16, columns=4096, exact=True)),
+    (RowBand(16384, 16384, 8, exact=True),),
+)
 #: Bytes of a row from which few rows are cut into pieces.
 _SPLIT_BYTES = 131072
 #: Threads of a program of a piece: one for each of the pieces that it joins. LLVM spills where CDNA has twice as many.
@@ -79,7 +91,7 @@ def _operations(graph: Graph) -> int:
 
 
 def _config(part: Part, element: int, target: Target) -> RowConfig:
-    """Tiles that give each thread 32 elements or fewer, from a sweep on an H200 (`benchmarks/rows.md`).
+    """Tiles that give each thread 32 elements or fewer, but for what is exact, from sweeps on an H200.
 
     A row stays in registers while the tensors that are read again after a reduction leave room for it. Longer ones are
     read again from the L2 cache, by few programs with many warps, so that the rows on their way stay there.
@@ -93,20 +105,19 @@ def _config(part: Part, element: int, target: Target) -> RowConfig:
     wide = 2 if width > 2 else 1  # so many times the warps
     may_choose = wide > 1 or target.is_amd or len(part.reduced) > 1  # addresses over several dims would spill
     registers = 0 if may_choose else target.registers // _THREADS
-    is_large = target.name in _LARGE
-    is_alone = is_large and len(part.reduced) == 1
-    twice = is_large and width == 4 and work < 2
-    if twice:
-        longest = 1024
+    short = [RowBand(1024, 2048, 2 * wide)]
+    if target.name in _LARGE:
+        short = [RowBand(128, 2048, 2), RowBand(1024, 1024, 1)]
+        if width > 2:
+            short = [RowBand(128, 1024, 4), RowBand(1024, 1024, 2)]
     along = [
-        RowBand(1024, 1024, 1 if width == 2 else 4) if is_large else RowBand(1024, 2048, 2 * wide),
+        *short,
         RowBand(4096, 4096, 4 * wide),
         RowBand(8192, 8192, 8 * wide, registers=registers),
-        RowBand(16384, 16384, 8 if is_alone and width == 4 else 16 * wide, registers=registers),
+        RowBand(16384, 16384, 16 * wide, registers=registers),
         RowBand(32768, 32768, 32, programs=2),
     ]
     looped = [
-        *([RowBand(2048, 2048, 8, columns=2048), RowBand(4096, 4096, 8, columns=4096)] if twice else []),
         RowBand(32768 // width, 4096, 16, columns=4096),
         RowBand(65536 // width, 8192, 16 if work else 32, columns=8192),
         RowBand(0, 8192, 32),
@@ -124,6 +135,8 @@ def _config(part: Part, element: int, target: Target) -> RowConfig:
         if work == 2
         else [b for b in looped if not 0 < b.longest <= longest]
     )
+    if target.name in _LARGE and width == 4 and len(part.reduced) == 1:
+        along = _with_exact(along, _EXACT[work] if work < 2 or _held(part) == 1 else ())
     most_warps = min(32, target.max_threads // target.warp_size)
     return RowConfig(
         width=element,
@@ -132,6 +145,16 @@ def _config(part: Part, element: int, target: Target) -> RowConfig:
         split=_SPLIT_BYTES // width,
         piece_warps=_PIECE_THREADS // target.warp_size,
     )
+
+
+def _with_exact(bands: Sequence[RowBand], exact: Sequence[RowBand]) -> list[RowBand]:
+    """The bands, with those of single row lengths that differ from what serves these otherwise, in front of that."""
+    found = list(bands)
+    for one in exact:
+        place = next(at for at, band in enumerate(found) if band.longest == 0 or band.serves(one.longest))
+        if replace(found[place], longest=one.longest, exact=True) != one:
+            found.insert(place, one)
+    return found
 
 
 def _has_moments(graph: Graph) -> bool:
@@ -158,7 +181,7 @@ def _with_hints(config: RowConfig, part: Part, hints: Hints) -> RowConfig:
     """The config with what is asked for: kept dims are a tile's rows, reduced dims its columns."""
     asked = {"rows": _asked(hints, part.kept), "columns": _asked(hints, part.reduced)}
     asked |= {"warps": _first(hints.warps), "stages": _first(hints.asked("stages"))}
-    fixed = {key: value for key, value in asked.items() if value}
+    fixed: dict[str, Any] = {key: value for key, value in asked.items() if value}
     if fixed:
         fixed["registers"] = 0
     stays = hints.asked("persistent")

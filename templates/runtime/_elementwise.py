@@ -156,7 +156,7 @@ def _strided(sizes: tuple[int, ...], strides: tuple[tuple[int, ...], ...], confi
     tile_sizes, tile_strides, layouts = choose_tile_dims(flat_sizes, flat_strides)
     if len(tile_sizes) == 1:  # the kernel's space has at least a row dim and columns
         tile_sizes, tile_strides = (1, *tile_sizes), tuple((0, *operand) for operand in tile_strides)
-    exponent = next((one for one in _EXPONENTS if fold == 1 << one), 0)
+    exponent = next((one for one in _EXPONENTS if isinstance(fold, int) and fold == 1 << one), 0)
     layouts = tuple(FOLDED + 16 * exponent if folded else kind for folded, kind in zip(split, layouts))
     turned = any(
         operand[-2] == 1 and operand[-1] != 1 and not folded for operand, folded in zip(tile_strides, split)

@@ -30,7 +30,8 @@ MAX_JOINED = 8192
 
 @dataclass(frozen=True)
 class RowConfig:
-    """How rows of up to `longest` columns are walked; of any length, in a loop, where that is 0.
+    """How rows of up to `longest` columns are walked, or those of `exact`ly so many; of any length, in a loop, where that
+    is 0.
 
     A program's tile has `elements`: one row rounded up to a power of two, or several where they are shorter; `rows` and
     `columns` fix its sides. With `programs` for each multiprocessor, these loop over the
@@ -46,6 +47,11 @@ class RowConfig:
     rows: int = 0
     columns: int = 0
     registers: int = 0
+    exact: bool = False
+
+    def serves(self, n_cols: int) -> bool:
+        """Whether rows of so many columns are walked so; what is traced stays good for the lengths around an exact one."""
+        return not is_traced() and self.longest == n_cols if self.exact else self.longest >= n_cols
 
 
 @dataclass(frozen=True)
@@ -193,7 +199,7 @@ def _most_pieces(rows: int) -> int:
 
 
 def _band(along: Sequence[RowConfig], n_cols: int) -> RowConfig:
-    return next((one for one in along if one.longest >= n_cols), along[-1])
+    return next((one for one in along if one.serves(n_cols)), along[-1])
 
 
 def _power_of_two(count: int) -> int:

@@ -1,10 +1,16 @@
 """What hints ask of row kernels, in the figures of their plans."""
 
+from dataclasses import asdict
+from pathlib import Path
+
 import pytest
 
+from generated._rows import RowConfig as Runtime
+from generated._rows import RowConfigs, choose_tile
 from opgen.ir.lower import lower
 from opgen.plan.model import RowConfig, RowPlan
 from opgen.plan.op import plan_op
+from opgen.plan.pretty import format_plan
 from opgen.source import Source
 from opgen.syntax.parse import parse
 from opgen.targets import TARGETS
@@ -50,6 +56,50 @@ def test_programs_stay_where_that_is_asked_for() -> None:
 def test_hints_that_leave_the_choice_change_nothing() -> None:
     hints = "tile { persistent = true | false, split = 1, tma = false, precision = tf32, strategy = fused }"
     assert configs(hints) == configs("")
+
+
+@pytest.mark.parametrize("name", ["rms_norm", "softmax", "layer_norm", "add_rms_norm", "group_norm"])
+@pytest.mark.parametrize("target", ["sm_90", "sm_86", "gfx942"])
+def test_the_plan_is_told_as_rows_are_walked(name: str, target: str) -> None:
+    """A band's text says "in a loop" where its longest rows are no whole tile, and "whole" where they are."""
+    (op,) = lower(parse(Source("a.op", Path(f"specs/{name}.op").read_text())), read=_refuse).ops
+    (plan,) = plan_op(op, (TARGETS[target],))
+    (kernel,) = plan.kernels
+    assert isinstance(kernel, RowPlan)
+    told = [
+        line
+        for line in format_plan(plan).splitlines()
+        if " columns, whole" in line or " columns, in a loop" in line
+    ]
+    bands = [band for config in kernel.configs for band in config.along if band.longest]
+    assert len(told) == len(bands)
+    for config in kernel.configs:
+        table = RowConfigs(
+            tuple(Runtime(**asdict(band)) for band in config.along),
+            Runtime(**asdict(config.across)),
+            config.split,
+        )
+        for band in config.along:
+            if band.longest:
+                tile = choose_tile(
+                    table,
+                    2**20,
+                    band.longest - (not band.exact and _is_exact(config, band.longest)),
+                    False,
+                    132,
+                )
+                assert (tile.strategy == "resident") == ("whole" in told.pop(0)), (name, band)
+
+
+def _is_exact(config: RowConfig, columns: int) -> bool:
+    return any(band.exact and band.longest == columns for band in config.along)
+
+
+def test_exact_lengths_alone_take_their_band() -> None:
+    (_, f32) = configs("")
+    exact = next(band for band in f32.along if band.exact)
+    serving = [next(band for band in f32.along if band.serves(exact.longest + step)) for step in (-1, 0, 1)]
+    assert [band.exact for band in serving] == [False, True, False]
 
 
 def test_a_target_of_its_own_wins_key_by_key() -> None:
