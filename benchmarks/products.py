@@ -41,7 +41,7 @@ sys.path.insert(0, str(ROOT))
 # ruff: noqa: E402, SLF001 - the path is set first; entries of generated modules take a config
 from triton.testing import do_bench
 
-from opgen.device.timing import copy_work, machine
+from opgen.device.timing import copy_work, interleaved, machine
 from opgen.emit import render
 from opgen.pipeline import compile_specs
 from opgen.plan.product_budget import Work
@@ -288,11 +288,10 @@ def search(
         timed.sort(key=lambda item: item[0])
         runs = [launcher(silu, arguments, None)]
         runs += [launcher(silu, arguments, runtime_config(silu, one.config)) for _, one in timed[:3]]
-        samples = [[measured(run) for run in runs] for _ in range(3)]  # in turn, since the card gets hot
-        first, *leading = (statistics.median(own) for own in zip(*samples, strict=True))
         x, w, b = arguments.values()
-        bare = measured(partial(F.linear, x, w))
-        eager = measured(partial(_eager_silu, x, w, b))
+        runs += [partial(F.linear, x, w), partial(_eager_silu, x, w, b)]
+        times = interleaved({str(at): run for at, run in enumerate(runs)}, rounds=3)  # the card gets hot
+        first, *leading, bare, eager = times.values()
         rows.append(
             {
                 "size": size,
@@ -337,7 +336,7 @@ def _candidates(
     return list({repr(one.config): one for one in (*ordered[:best], *extra)}.values())
 
 
-_COMPARED = """Times in microseconds of public calls, the contenders in turn; losses first.
+_COMPARED = """Times in microseconds of public calls on the GPU's clock, the contenders in turn; losses first.
 `bare` is the vendor's product without the epilogue (of both products of a gated op).
 Made by `python benchmarks/products.py --compare --out DIR`."""
 _ONE_ROW = """linear_silu, microseconds of one call of a graph of many; the limit is the
@@ -493,18 +492,7 @@ def compare(package: str, seconds: float, autotune: bool, sizes: Sequence[tuple[
             print(f"{len(rows)} of {len(CASES)} rows were measured in the time given")
             break
         found = contenders(package, op, size, dtype, autotune)
-        samples: dict[str, list[float]] = {name: [] for name in found}
-        for _ in range(5):
-            for name, run in found.items():
-                samples[name].append(measured(run))
-        rows.append(
-            Row(
-                op,
-                size,
-                str(dtype).removeprefix("torch."),
-                {name: statistics.median(own) for name, own in samples.items()},
-            )
-        )
+        rows.append(Row(op, size, str(dtype).removeprefix("torch."), interleaved(found)))
         torch.compiler.reset()
     return rows
 
@@ -527,7 +515,7 @@ def one_row(package: str) -> tuple[float, list[Row]]:
         rows.append(Row("linear_silu", (1, *nk), str(dtype).removeprefix("torch."), times))
         torch.compiler.reset()
     count = 2**30
-    return count / measured(copy_work(count)), rows
+    return count / _replayed(_graph(copy_work(count))), rows
 
 
 _CALLS = 60

@@ -61,7 +61,7 @@ _SUMS = {torch.float64: torch.float64, torch.int8: torch.int32, torch.int32: tor
 class ProductConfig:
     """How a product is tiled: blocks of m, n and k, warps, stages, and rows of tiles that share L2 (`group`).
 
-    `form` says how a tile is multiplied: "dot", "swapped" (n down, for few rows), "vector" (one row against whole rows
+    `form` says how a tile is multiplied: "dot", "swapped" (n down, for few rows), "vector" (row by row against whole rows
     of the right operand) or "outer" (column by row, without a matrix unit). `strategy` is "pointers", "descriptors"
     (persistent; pointers where the layout has none) or "library". `split` pieces of k are summed in a second kernel,
     in order. With `halves` a tile is finished in two parts.

@@ -280,7 +280,7 @@ _WALK = rt.ProductWalk(
 _CONFIGS = {
     "sm_75": {
         "f32": (
-            rt.band(4, rt.BEYOND, "vector pointers", (1, 8, 512), 4, 1, 8),
+            rt.band(1, rt.BEYOND, "vector pointers", (1, 8, 512), 4, 1, 8),
             rt.band(16, 4096, "outer pointers", (16, 32, 1), 4, 1, 8, split=16),
             rt.band(16, rt.BEYOND, "outer pointers", (16, 128, 1), 4, 1, 8),
             rt.band(64, 1024, "outer pointers", (32, 32, 1), 4, 1, 8, split=4),
@@ -298,9 +298,6 @@ _CONFIGS = {
         "f32": (
             rt.band(1, 1024, "vector pointers", (1, 4, 1024), 4, 1, 8),
             rt.band(1, rt.BEYOND, "vector pointers", (1, 8, 512), 4, 1, 8),
-            rt.band(4, 1024, "vector pointers", (1, 8, 512), 4, 1, 8),
-            rt.band(4, 4096, "vector pointers", (1, 8, 128), 1, 1, 8),
-            rt.band(4, rt.BEYOND, "dot pointers", (16, 256, 16), 4, 2, 8),
             rt.band(16, 4096, "dot pointers", (16, 128, 16), 4, 3, 8, split=8),
             rt.band(16, rt.BEYOND, "dot pointers", (16, 256, 16), 4, 2, 8),
             rt.band(64, 1024, "outer pointers", (32, 32, 1), 4, 1, 8, split=16),
@@ -365,9 +362,6 @@ _CONFIGS = {
             rt.band(1, 1024, "vector pointers", (1, 4, 1024), 4, 1, 8),
             rt.band(1, 4096, "vector pointers", (1, 8, 512), 4, 1, 8),
             rt.band(1, rt.BEYOND, "vector pointers", (1, 8, 128), 1, 1, 8),
-            rt.band(4, 1024, "vector pointers", (1, 8, 512), 4, 1, 8),
-            rt.band(4, 4096, "dot pointers", (16, 128, 16), 4, 3, 8, split=8),
-            rt.band(4, rt.BEYOND, "swapped pointers", (16, 128, 32), 4, 6, 8, split=8),
             rt.band(16, 1024, "dot pointers", (16, 64, 16), 4, 5, 8, split=8),
             rt.band(16, 4096, "dot pointers", (16, 128, 16), 4, 3, 8, split=8),
             rt.band(16, rt.BEYOND, "swapped pointers", (16, 128, 32), 4, 6, 8, split=8),
@@ -390,8 +384,6 @@ _CONFIGS = {
             rt.band(1, 1024, "vector pointers", (1, 4, 1024), 4, 1, 8),
             rt.band(1, 4096, "vector pointers", (1, 8, 512), 4, 1, 8),
             rt.band(1, rt.BEYOND, "vector pointers", (1, 8, 128), 1, 1, 8),
-            rt.band(4, 1024, "vector pointers", (1, 8, 512), 4, 1, 8),
-            rt.band(4, rt.BEYOND, "vector pointers", (1, 8, 128), 1, 1, 8),
             rt.band(16, 1024, "dot pointers", (16, 64, 16), 4, 5, 8, split=8),
             rt.band(16, 4096, "dot pointers", (16, 128, 16), 4, 3, 8, split=8),
             rt.band(16, rt.BEYOND, "dot pointers", (16, 128, 32), 4, 5, 8, split=8),
@@ -434,8 +426,6 @@ _CONFIGS = {
     "gfx90a": {
         "f32": (
             rt.band(1, rt.BEYOND, "vector pointers", (1, 8, 1024), 2, 1, 8),
-            rt.band(4, 4096, "vector pointers", (1, 8, 1024), 2, 1, 8),
-            rt.band(4, rt.BEYOND, "dot pointers", (16, 128, 16), 4, 4, 8, split=8),
             rt.band(16, rt.BEYOND, "dot pointers", (16, 128, 16), 4, 4, 8, split=8),
             rt.band(64, 1024, "dot pointers", (32, 128, 16), 4, 4, 8, split=4),
             rt.band(64, rt.BEYOND, "dot pointers", (32, 128, 16), 4, 4, 8, split=8),
@@ -452,8 +442,6 @@ _CONFIGS = {
         "f32": (
             rt.band(1, 1024, "vector pointers", (1, 4, 2048), 2, 1, 8),
             rt.band(1, rt.BEYOND, "vector pointers", (1, 8, 1024), 2, 1, 8),
-            rt.band(4, 1024, "vector pointers", (1, 8, 1024), 2, 1, 8),
-            rt.band(4, rt.BEYOND, "dot pointers", (16, 64, 16), 4, 4, 8, split=8),
             rt.band(16, 1024, "dot pointers", (16, 32, 16), 4, 3, 8, split=8),
             rt.band(16, rt.BEYOND, "dot pointers", (16, 64, 16), 4, 4, 8, split=8),
             rt.band(64, 1024, "dot pointers", (32, 64, 16), 4, 3, 8, split=8),
@@ -477,9 +465,6 @@ _CONFIGS = {
     "gfx950": {
         "f32": (
             rt.band(1, rt.BEYOND, "vector pointers", (1, 8, 1024), 2, 1, 8),
-            rt.band(4, 1024, "vector pointers", (1, 8, 1024), 2, 1, 8),
-            rt.band(4, 4096, "dot pointers", (16, 128, 32), 4, 4, 8, split=8),
-            rt.band(4, rt.BEYOND, "dot pointers", (16, 128, 16), 4, 3, 8, split=8),
             rt.band(16, 1024, "dot pointers", (16, 32, 16), 4, 5, 8, split=8),
             rt.band(16, 4096, "dot pointers", (16, 128, 32), 4, 4, 8, split=8),
             rt.band(16, rt.BEYOND, "dot pointers", (16, 128, 16), 4, 3, 8, split=8),

@@ -594,8 +594,6 @@ _CONFIGS = {
             rt.band(1, 1024, "vector pointers", (1, 4, 1024), 4, 1, 8),
             rt.band(1, 4096, "vector pointers", (1, 8, 512), 4, 1, 8),
             rt.band(1, rt.BEYOND, "vector pointers", (1, 8, 128), 1, 1, 8),
-            rt.band(4, 1024, "vector pointers", (1, 8, 512), 4, 1, 8),
-            rt.band(4, rt.BEYOND, "outer library", (32, 32, 1), 4, 1, 8),
             rt.band(rt.BEYOND, rt.BEYOND, "outer library", (32, 32, 1), 4, 1, 8),
         ),
     },
@@ -706,8 +704,6 @@ _CONFIGS = {
         "f32": (
             rt.band(1, 1024, "vector pointers", (1, 4, 2048), 2, 1, 8),
             rt.band(1, rt.BEYOND, "vector pointers", (1, 8, 1024), 2, 1, 8),
-            rt.band(4, 1024, "vector pointers", (1, 8, 1024), 2, 1, 8),
-            rt.band(4, rt.BEYOND, "dot library", (64, 64, 16), 4, 3, 8),
             rt.band(rt.BEYOND, rt.BEYOND, "dot library", (64, 64, 16), 4, 3, 8),
         ),
     },
@@ -750,8 +746,6 @@ _CONFIGS = {
         ),
         "f32": (
             rt.band(1, rt.BEYOND, "vector pointers", (1, 8, 1024), 2, 1, 8),
-            rt.band(4, 1024, "vector pointers", (1, 8, 1024), 2, 1, 8),
-            rt.band(4, rt.BEYOND, "dot library", (64, 64, 16), 4, 5, 8),
             rt.band(rt.BEYOND, rt.BEYOND, "dot library", (64, 64, 16), 4, 5, 8),
         ),
     },

@@ -46,8 +46,8 @@ DEPTH = 4096
 #: a tile takes at its start and its end counts. On an H200 16384 x 2048 x 128 took 58.6 us with the config for longer k
 #: and 53.1 with its own, 2048 x 1024 x 512 16.0 and 12.0; from a k of 640 on nothing is won.
 SHORT, SHORT_DEPTH = 576, 384
-#: Rows that may each go through the right operand by itself, out of L2: 4 x 280 x 1680 took 6 us so on an H200, and 9.5
-#: through the matrix unit.
+#: Rows of halves that may each go through the right operand by itself, out of L2: 4 x 280 x 1680 took 6 us so on an
+#: H200, and 9.5 through the matrix unit. One row of other types.
 _VECTOR_ROWS = 4
 #: Configs that a band keeps, best first.
 _KEPT = 4
@@ -273,9 +273,12 @@ def _ranked(
 
     Neighbours share one where it costs little.
     """
+    alone = _VECTOR_ROWS if work.name == "half" else 1
     above: dict[int, int] = {}
     for row_end, m in (*ROW_BANDS, (BEYOND, ROWS_BEYOND)):
-        near = [place for place, one in enumerate(leading) if _is_near(one.config, m)] or range(len(leading))
+        near = [place for place, one in enumerate(leading) if _is_near(one.config, m, alone)] or range(
+            len(leading)
+        )
         left: int | None = None
         for column_end, n in (*COLUMN_BANDS, (BEYOND, COLUMNS_BEYOND)):
             at = _At(row_end, column_end, SHORT if depth == SHORT_DEPTH else BEYOND, Shape(m, n, depth))
@@ -316,7 +319,7 @@ def _idle(work: Work, target: Target, asked: Narrowed) -> int:
 def _vendor(leading: Sequence[Prepared], work: Work, target: Target) -> ProductConfig:
     """The vendor's product; calls that cannot take it get what suits a middling shape."""
     shape = Shape(128, 4096, DEPTH)
-    near = [one for one in leading if _is_near(one.config, shape.m)] or list(leading)
+    near = [one for one in leading if _is_near(one.config, shape.m, 1)] or list(leading)
     return with_library(min(near, key=lambda one: microseconds(one, shape, work, target)).config)
 
 
@@ -339,11 +342,14 @@ def _grouped(config: ProductConfig, m: int, asked: Narrowed) -> ProductConfig:
     return replace(config, group=min(asked.groups or GROUPS, key=lambda group: abs(group - wanted)))
 
 
-def _is_near(config: ProductConfig, m: int) -> bool:
-    """Whether a tile's rows suit a number of rows: no more than the next power of two, and many for many."""
+def _is_near(config: ProductConfig, m: int, alone: int) -> bool:
+    """Whether a tile's rows suit a number of rows: no more than the next power of two, and many for many.
+
+    Up to `alone` rows may each go through the right operand by itself.
+    """
     rows = config.tile[0]
     if m == 1 or config.form == "vector":
-        return m <= _VECTOR_ROWS and config.form == "vector"
+        return m <= alone and config.form == "vector"
     if config.strategy == "descriptors" and config.form == "dot" and rows == 64:
         return 1 < m < 2048  # the least that the matrix unit of sm_90 takes
     least = 1 if config.form == "outer" else 16

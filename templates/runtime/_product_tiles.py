@@ -11,7 +11,7 @@ import triton.language as tl
 
 from ._math_parts import INTERPRETED
 
-# How tiles are multiplied: `n` across or down, on the matrix unit; one row against whole rows; column by row.
+# How tiles are multiplied: `n` across or down, on the matrix unit; row by row against whole rows; column by row.
 DOT = tl.constexpr(0)
 SWAPPED = tl.constexpr(1)
 VECTOR = tl.constexpr(2)

@@ -104,3 +104,21 @@ def test_calls_of_other_kinds_are_traced(
     module = importlib.import_module(f"{package.__name__}.{name}")
     tried = [call for call in calls(module, []) if call.is_even]
     check_traced(module, tried[0], dim)
+
+
+@pytest.mark.compile
+def test_a_short_last_dim_is_not_pinned(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Columns of few elements are folded; that they are a power of two does not count where it is a symbol."""
+    monkeypatch.setattr(torch.cuda, "current_device", lambda: 0)
+    environment = ShapeEnv()
+    mode = FakeTensorMode(shape_env=environment)
+    context = StatelessSymbolicContext(dynamic_sizes=[DimDynamic.DYNAMIC] * 3)
+    given = mode.from_tensor(torch.empty(100, 48, 16, device="meta"), symbolic_context=context)
+    rows, step, columns = given.shape
+    module = importlib.import_module("generated.swish")
+    registration = importlib.import_module("generated._registration")
+    with standing_in(module, TARGETS["sm_90"]), mode:
+        x = torch.empty_strided((rows, columns), (step, 1), dtype=torch.float32, device="cuda")
+        (y,) = registration.call_operator(module._ENTRY, {"x": x, "beta": 1.0})
+    assert y.shape == x.shape
+    assert not pinned(environment)
