@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from enum import Enum
@@ -10,6 +11,8 @@ from types import ModuleType
 from typing import Any
 
 import torch
+import triton.language as tl
+from triton import JITFunction
 from triton import compile as triton_compile
 from triton.backends.compiler import GPUTarget
 from triton.compiler import ASTSource
@@ -132,13 +135,33 @@ def job_of(launch: Recorded, target: Target, alignment: Alignment = Alignment.DI
     return Job(
         launch.kernel.fn.__module__,
         launch.kernel.fn.__name__,
-        launch.kernel.cache_key,
+        _digest(launch.kernel),
         tuple(signature),
         tuple(constants),
         tuple(divisible),
         tuple(sorted((name, value) for name, value in launch.keywords.items() if name not in names)),
         target.name,
     )
+
+
+@functools.cache
+def _digest(kernel: Any) -> str:
+    """A digest of a kernel's text and of that of what it calls, with the constants that these name.
+
+    Unlike Triton's `cache_key`, it does not change with the lines at which these stand in their files.
+    """
+    texts: dict[str, str] = {}
+    waiting = [kernel]
+    while waiting:
+        one = waiting.pop()
+        name = f"{one.fn.__module__.rpartition('.')[2]}.{one.fn.__name__}"
+        if name in texts:
+            continue
+        named = {key: one.fn.__globals__.get(key) for key in sorted(set(one.fn.__code__.co_names))}
+        waiting += [value for value in named.values() if isinstance(value, JITFunction)]
+        constants = {key: value.value for key, value in named.items() if isinstance(value, tl.constexpr)}
+        texts[name] = f"{one.src} {constants}"
+    return sha256(repr(sorted(texts.items())).encode()).hexdigest()
 
 
 def compile_job(kernel: Any, job: Job, target: Target) -> Any:
