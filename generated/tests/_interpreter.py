@@ -2,8 +2,9 @@
 """Float conversions for Triton's interpreter that round to nearest even, as GPUs do.
 
 Triton's own truncate f32 to bf16 and f8, and read the NaNs of f8 as numbers. `install()` replaces
-them; f8 saturates (`satfinite` of the PTX `cvt` to `e4m3x2` and `e5m2x2`). It raises `RuntimeError`
-where Triton's internals are not the ones it knows, rather than leave wrong conversions in place.
+them; f8 saturates (`satfinite` of the PTX `cvt` to `e4m3x2` and `e5m2x2`). It also keeps NumPy from
+warning where all that is reduced is NaN, which is an error to who runs tests so. It raises
+`RuntimeError` where Triton's internals are not the ones it knows, rather than leave wrong conversions in place.
 """
 
 from __future__ import annotations
@@ -28,7 +29,9 @@ _PLAIN = {"fp16": np.float16, "fp32": np.float32, "fp64": np.float64}
 _PARAMETERS = {
     "_convert_float": ["input", "input_dtype", "output_dtype", "rounding_mode"],
     "cast_impl": ["self", "src", "dst_type"],
+    "min_max": ["self", "input", "val_reduce_op", "idx_reduce_op"],
 }
+_QUIET = {np.nanmax: np.fmax.reduce, np.nanmin: np.fmin.reduce}
 
 _FLOATS = {*_STORED_AS, *_PLAIN}
 
@@ -43,6 +46,7 @@ def install() -> None:
     original = interpreter._convert_float
     interpreter._convert_float = _convert_float(original)
     interpreter.InterpreterBuilder.cast_impl = _cast_impl(interpreter.InterpreterBuilder.cast_impl)
+    interpreter.ReduceOps.min_max = _min_max(interpreter.ReduceOps.min_max)
     interpreter._rounds_to_nearest_even = True
     _require_rounding()
 
@@ -111,15 +115,26 @@ def _cast_impl(original: Callable[..., Any]) -> Callable[..., Any]:
     return cast
 
 
+def _min_max(original: Callable[..., Any]) -> Callable[..., Any]:
+    """The least or largest of numbers; NaN, without a warning, where there is nothing else."""
+
+    def reduce(self: Any, input: Any, val_reduce_op: Any, idx_reduce_op: Any = None) -> Any:  # noqa: A002
+        return original(self, input, _QUIET.get(val_reduce_op, val_reduce_op), idx_reduce_op)
+
+    return reduce
+
+
 def _require_known_internals() -> None:
     builder = getattr(interpreter, "InterpreterBuilder", None)
-    for owner, name in ((interpreter, "_convert_float"), (builder, "cast_impl")):
+    reductions = getattr(interpreter, "ReduceOps", None)
+    places = (interpreter, "_convert_float"), (builder, "cast_impl"), (reductions, "min_max")
+    for owner, name in places:
         function = getattr(owner, name, None)
         found = list(inspect.signature(function).parameters) if callable(function) else None
         if found != _PARAMETERS[name]:
             raise RuntimeError(
                 f"triton.runtime.interpreter has no {name}({', '.join(_PARAMETERS[name])}) but "
-                f"{found}: its conversions cannot be corrected"
+                f"{found}: it cannot be corrected"
             )
 
 

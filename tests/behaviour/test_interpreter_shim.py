@@ -33,6 +33,7 @@ def corrected(monkeypatch: pytest.MonkeyPatch) -> None:
     """The corrected interpreter, for one test only."""
     monkeypatch.setattr(interpreter, "_convert_float", interpreter._convert_float)
     monkeypatch.setattr(interpreter.InterpreterBuilder, "cast_impl", interpreter.InterpreterBuilder.cast_impl)
+    monkeypatch.setattr(interpreter.ReduceOps, "min_max", interpreter.ReduceOps.min_max)
     monkeypatch.setattr(interpreter, "_rounds_to_nearest_even", False, raising=False)
     shim.install()
 
@@ -106,6 +107,25 @@ def test_loads_widen_every_number_exactly(dtype: torch.dtype, target: torch.dtyp
 def test_integers_become_bf16() -> None:
     x = torch.tensor([0, 1, -3, 257, 259, 2**24 + 1], dtype=torch.int32)
     assert torch.equal(copied(x, torch.bfloat16), x.to(torch.float64).to(torch.bfloat16))
+
+
+def _extremes(x, least, largest, ROWS: tl.constexpr, COLUMNS: tl.constexpr):  # type: ignore[no-untyped-def]
+    rows, columns = tl.arange(0, ROWS), tl.arange(0, COLUMNS)
+    values = tl.load(x + rows[:, None] * COLUMNS + columns[None, :])
+    tl.store(least + rows, tl.min(values, axis=1))
+    tl.store(largest + rows, tl.max(values, axis=1))
+
+
+@pytest.mark.filterwarnings("error")
+def test_rows_of_nan_are_reduced_without_a_warning() -> None:
+    nan = float("nan")
+    x = torch.tensor([[nan, nan], [nan, 2.0], [-1.0, 3.0], [float("-inf"), nan]])
+    least, largest = torch.empty(4), torch.empty(4)
+    kernel: Any = interpreter.InterpretedFunction(_extremes)
+    kernel[(1,)](x, least, largest, ROWS=4, COLUMNS=2)
+    inf = float("inf")
+    torch.testing.assert_close(least, torch.tensor([nan, 2.0, -1.0, -inf]), equal_nan=True)
+    torch.testing.assert_close(largest, torch.tensor([nan, 2.0, 3.0, -inf]), equal_nan=True)
 
 
 def test_without_the_correction_stores_truncate() -> None:
