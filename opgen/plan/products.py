@@ -42,9 +42,10 @@ ROWS_BEYOND = 8192
 COLUMN_BANDS = ((1024, 1024), (4096, 4096))
 COLUMNS_BEYOND = 14336
 DEPTH = 4096
-#: Many rows of halves have bands of their own up to this k, chosen at that one: there is little to load ahead, and what
-#: a tile takes at its start and its end counts. On an H200 16384 x 2048 x 128 took 58.6 us with the config for longer k
-#: and 53.1 with its own, 2048 x 1024 x 512 16.0 and 12.0; from a k of 640 on nothing is won.
+#: Many rows of halves have bands of their own on sm_90 up to this k, chosen at that one: there is little to load ahead,
+#: and what a tile takes at its start and its end counts. On an H200 16384 x 2048 x 128 took 58.6 us with the config for
+#: longer k and 53.1 with its own, 2048 x 1024 x 512 16.0 and 13.1; from a k of 640 on nothing is won. Elsewhere nothing
+#: was measured.
 SHORT, SHORT_DEPTH = 576, 384
 #: Rows of halves that may each go through the right operand by itself, out of L2: 4 x 280 x 1680 took 6 us so on an
 #: H200, and 9.5 through the matrix unit. One row of other types.
@@ -243,7 +244,8 @@ def _bands(fitting: Sequence[Prepared], work: Work, target: Target, asked: Narro
     """The bands by rows; for each end of rows those of short k, where they differ, and then those of any."""
     leading = _leading(fitting)
     deep = dict(_ranked(leading, DEPTH, work, target))
-    short = dict(_ranked(leading, SHORT_DEPTH, work, target)) if work.name == "half" else {}
+    is_measured = work.name == "half" and target.name == "sm_90"
+    short = dict(_ranked(leading, SHORT_DEPTH, work, target)) if is_measured else {}
     for row_end, _ in (*ROW_BANDS, (BEYOND, ROWS_BEYOND)):
         own, shorter = (
             [_band(leading, at, kept, work, target, asked) for at, kept in found.items() if at.m == row_end]

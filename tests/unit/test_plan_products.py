@@ -121,7 +121,7 @@ def test_every_target_has_a_config_for_every_shape() -> None:
 
 
 def test_short_sums_have_bands_of_their_own() -> None:
-    """No band of a short k cuts it into pieces; on sm_90 many rows take tiles with small steps."""
+    """On sm_90 many rows of a short k are not cut into pieces, and take tiles with small steps."""
     for target, kernel in plans(LINEAR.format(hints="")).items():
         (half,) = (one for one in kernel.classes if one.name == "half")
         short = [band for band in half.bands if band.k < BEYOND]
