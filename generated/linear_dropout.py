@@ -520,8 +520,6 @@ _CONFIGS = {
         "half": (
             rt.band(1, 1024, "vector pointers", (1, 2, 2048), 2, 1, 8),
             rt.band(1, rt.BEYOND, "vector pointers", (1, 8, 512), 2, 1, 8),
-            rt.band(4, 1024, "vector pointers", (1, 8, 512), 2, 1, 8),
-            rt.band(4, rt.BEYOND, "swapped pointers", (16, 32, 128), 4, 6, 8),
             rt.band(16, rt.BEYOND, "swapped pointers", (16, 32, 128), 4, 6, 8),
             rt.band(64, 1024, "swapped pointers", (16, 32, 128), 4, 6, 8),
             rt.band(64, 4096, "swapped descriptors", (32, 64, 128), 4, 8, 4),
@@ -582,8 +580,6 @@ _CONFIGS = {
         "half": (
             rt.band(1, 1024, "vector pointers", (1, 8, 2048), 2, 1, 8),
             rt.band(1, rt.BEYOND, "vector pointers", (1, 8, 1024), 1, 1, 8),
-            rt.band(4, 1024, "vector pointers", (1, 8, 1024), 1, 1, 8),
-            rt.band(4, rt.BEYOND, "swapped pointers", (16, 32, 64), 4, 6, 8),
             rt.band(16, 1024, "swapped pointers", (16, 32, 64), 4, 6, 8, split=4),
             rt.band(16, rt.BEYOND, "swapped pointers", (16, 32, 64), 4, 6, 8),
             rt.band(64, 1024, "dot pointers", (64, 64, 32), 4, 4, 8, split=8),
@@ -611,9 +607,6 @@ _CONFIGS = {
             rt.band(1, 1024, "vector pointers", (1, 4, 4096), 2, 1, 8),
             rt.band(1, 4096, "vector pointers", (1, 8, 2048), 2, 1, 8),
             rt.band(1, rt.BEYOND, "vector pointers", (1, 8, 1024), 1, 1, 8),
-            rt.band(4, 1024, "vector pointers", (1, 8, 2048), 2, 1, 8),
-            rt.band(4, 4096, "vector pointers", (1, 8, 1024), 1, 1, 8),
-            rt.band(4, rt.BEYOND, "swapped pointers", (16, 32, 64), 4, 6, 8),
             rt.band(16, 1024, "swapped pointers", (16, 32, 128), 4, 6, 8, split=8),
             rt.band(16, 4096, "swapped pointers", (16, 32, 64), 4, 6, 8, split=4),
             rt.band(16, rt.BEYOND, "swapped pointers", (16, 32, 64), 4, 6, 8),
@@ -643,8 +636,6 @@ _CONFIGS = {
         "half": (
             rt.band(1, 4096, "vector pointers", (1, 8, 2048), 2, 1, 8),
             rt.band(1, rt.BEYOND, "vector pointers", (1, 8, 1024), 1, 1, 8),
-            rt.band(4, 1024, "vector pointers", (1, 8, 2048), 2, 1, 8),
-            rt.band(4, rt.BEYOND, "swapped pointers", (16, 32, 128), 4, 6, 8),
             rt.band(16, 1024, "swapped pointers", (16, 64, 64), 4, 6, 8, split=8),
             rt.band(16, rt.BEYOND, "swapped pointers", (16, 32, 128), 4, 6, 8),
             rt.band(64, 1024, "swapped pointers", (32, 64, 128), 4, 4, 8, split=8),

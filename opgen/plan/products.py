@@ -47,8 +47,8 @@ DEPTH = 4096
 #: longer k and 53.1 with its own, 2048 x 1024 x 512 16.0 and 13.1; from a k of 640 on nothing is won. Elsewhere nothing
 #: was measured.
 SHORT, SHORT_DEPTH = 576, 384
-#: Rows of halves that may each go through the right operand by itself, out of L2: 4 x 280 x 1680 took 6 us so on an
-#: H200, and 9.5 through the matrix unit. One row of other types.
+#: Rows of halves that may each go through the right operand by itself on sm_90, out of L2: 4 x 280 x 1680 took 6 us so
+#: on an H200, and 9.5 through the matrix unit. One row elsewhere, and of other types.
 _VECTOR_ROWS = 4
 #: Configs that a band keeps, best first.
 _KEPT = 4
@@ -244,8 +244,7 @@ def _bands(fitting: Sequence[Prepared], work: Work, target: Target, asked: Narro
     """The bands by rows; for each end of rows those of short k, where they differ, and then those of any."""
     leading = _leading(fitting)
     deep = dict(_ranked(leading, DEPTH, work, target))
-    is_measured = work.name == "half" and target.name == "sm_90"
-    short = dict(_ranked(leading, SHORT_DEPTH, work, target)) if is_measured else {}
+    short = dict(_ranked(leading, SHORT_DEPTH, work, target)) if _is_measured(work, target) else {}
     for row_end, _ in (*ROW_BANDS, (BEYOND, ROWS_BEYOND)):
         own, shorter = (
             [_band(leading, at, kept, work, target, asked) for at, kept in found.items() if at.m == row_end]
@@ -256,6 +255,11 @@ def _bands(fitting: Sequence[Prepared], work: Work, target: Target, asked: Narro
         ]:
             yield from shorter
         yield from own
+
+
+def _is_measured(work: Work, target: Target) -> bool:
+    """Whether short sums and a few rows one by one were measured."""
+    return work.name == "half" and target.name == "sm_90"
 
 
 @dataclass(frozen=True)
@@ -275,7 +279,7 @@ def _ranked(
 
     Neighbours share one where it costs little.
     """
-    alone = _VECTOR_ROWS if work.name == "half" else 1
+    alone = _VECTOR_ROWS if _is_measured(work, target) else 1
     above: dict[int, int] = {}
     for row_end, m in (*ROW_BANDS, (BEYOND, ROWS_BEYOND)):
         near = [place for place, one in enumerate(leading) if _is_near(one.config, m, alone)] or range(
