@@ -362,9 +362,6 @@ _CONFIGS = {
     "sm_75": {
         "i8": (
             rt.band(1, rt.BEYOND, "vector pointers", (1, 8, 1024), 4, 1, 8),
-            rt.band(4, 1024, "outer pointers", (16, 32, 1), 4, 1, 8, split=16),
-            rt.band(4, 4096, "outer pointers", (1, 128, 1), 4, 1, 8),
-            rt.band(4, rt.BEYOND, "outer pointers", (16, 128, 1), 4, 1, 8),
             rt.band(16, 1024, "outer pointers", (16, 32, 1), 4, 1, 8, split=16),
             rt.band(16, 4096, "outer pointers", (16, 32, 1), 4, 1, 8, split=4),
             rt.band(16, rt.BEYOND, "outer pointers", (16, 128, 1), 4, 1, 8),
@@ -528,8 +525,6 @@ _CONFIGS = {
             rt.band(1, 1024, "vector pointers", (1, 8, 4096), 4, 1, 8),
             rt.band(1, 4096, "vector pointers", (1, 8, 2048), 2, 1, 8),
             rt.band(1, rt.BEYOND, "vector pointers", (1, 8, 1024), 1, 1, 8),
-            rt.band(4, 4096, "dot pointers", (16, 32, 64), 4, 5, 8, split=8),
-            rt.band(4, rt.BEYOND, "dot pointers", (16, 64, 64), 4, 5, 8, split=4),
             rt.band(16, 1024, "dot pointers", (16, 32, 64), 4, 5, 8, split=8),
             rt.band(16, 4096, "dot pointers", (16, 32, 64), 4, 5, 8, split=4),
             rt.band(16, rt.BEYOND, "dot pointers", (16, 64, 64), 4, 5, 8, split=4),
@@ -602,7 +597,7 @@ _CONFIGS = {
             rt.band(1, 4096, "vector pointers", (1, 8, 1024), 4, 1, 8),
             rt.band(1, rt.BEYOND, "vector pointers", (1, 8, 512), 2, 1, 8),
             rt.band(16, 1024, "dot pointers", (16, 32, 128), 4, 4, 8, split=8),
-            rt.band(16, 4096, "dot pointers", (16, 64, 64), 4, 5, 8, split=4),
+            rt.band(16, 4096, "dot pointers", (16, 64, 128), 4, 5, 8),
             rt.band(16, rt.BEYOND, "dot pointers", (16, 32, 64), 4, 5, 8),
             rt.band(64, 1024, "dot pointers", (64, 64, 64), 4, 4, 8, split=4),
             rt.band(64, 4096, "dot pointers", (64, 64, 64), 4, 3, 8, split=4),

@@ -138,7 +138,7 @@ def prepared(config: ProductConfig, work: Work, target: Target, precision: str) 
         else loads * k * stages,
         operations=2.0 * m * n * work.products,
         loads=loads,
-        written=m * n * _WRITE * 1e-3,
+        written=m * n * _WRITE * 1e-3 if resident == 1 or target.name == "sm_90" else 0.0,
     )
 
 

@@ -282,6 +282,8 @@ def _ranked(
     alone = _VECTOR_ROWS if _is_measured(work, target) else 1
     above: dict[int, int] = {}
     for row_end, m in (*ROW_BANDS, (BEYOND, ROWS_BEYOND)):
+        if row_end == _VECTOR_ROWS > alone:
+            continue
         near = [place for place, one in enumerate(leading) if _is_near(one.config, m, alone)] or range(
             len(leading)
         )
