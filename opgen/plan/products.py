@@ -37,7 +37,7 @@ from opgen.plan.product_space import GROUPS, configs, with_library
 from opgen.targets import TARGETS, Target
 
 #: Upper ends of the bands of rows and of columns, each with the size that its config is chosen at; then k.
-ROW_BANDS = ((1, 1), (4, 4), (16, 16), (64, 64), (128, 128), (256, 256), (512, 512), (1024, 1024))
+ROW_BANDS = ((1, 1), (16, 16), (64, 64), (128, 128), (256, 256), (512, 512), (1024, 1024))
 ROWS_BEYOND = 8192
 COLUMN_BANDS = ((1024, 1024), (4096, 4096))
 COLUMNS_BEYOND = 14336
@@ -245,7 +245,7 @@ def _bands(fitting: Sequence[Prepared], work: Work, target: Target, asked: Narro
     leading = _leading(fitting)
     deep = dict(_ranked(leading, DEPTH, work, target))
     short = dict(_ranked(leading, SHORT_DEPTH, work, target)) if _is_measured(work, target) else {}
-    for row_end, _ in (*ROW_BANDS, (BEYOND, ROWS_BEYOND)):
+    for row_end in dict.fromkeys(at.m for at in deep):
         own, shorter = (
             [_band(leading, at, kept, work, target, asked) for at, kept in found.items() if at.m == row_end]
             for found in (deep, short)
@@ -281,9 +281,7 @@ def _ranked(
     """
     alone = _VECTOR_ROWS if _is_measured(work, target) else 1
     above: dict[int, int] = {}
-    for row_end, m in (*ROW_BANDS, (BEYOND, ROWS_BEYOND)):
-        if row_end == _VECTOR_ROWS > alone:
-            continue
+    for row_end, m in sorted({*ROW_BANDS, (alone, alone), (BEYOND, ROWS_BEYOND)}):
         near = [place for place, one in enumerate(leading) if _is_near(one.config, m, alone)] or range(
             len(leading)
         )

@@ -31,15 +31,12 @@ _THREADS = 1024
 #: are read twice, the second time from a cache (rms_norm of 2,048 columns took 133 us on an H200 from registers and 129
 #: so, where a copy takes 128); those of costly moments keep 64 elements of a thread in registers (layer_norm of
 #: 4096 x 16384 took 154 us with 32 of them and 136 with 64).
-_EXACT = (
-    (
-        RowBand(2048, 1024, 8, columns=1024, exact=True),
-        RowBand(4096, 2048, 8, columns=2048, exact=True),
-        RowBand(8192, 4096, 16, columns=4096, exact=True),
-    ),
-    (RowBand(4096, 2048, 8, columns=2048, exact=True), RowBand(8192, 4096, 16, columns=4096, exact=True)),
-    (RowBand(16384, 16384, 8, exact=True),),
+_TWICE = (
+    RowBand(2048, 1024, 8, columns=1024, exact=True),
+    RowBand(4096, 2048, 8, columns=2048, exact=True),
+    RowBand(8192, 4096, 16, columns=4096, exact=True),
 )
+_EXACT = (_TWICE, _TWICE[1:], (RowBand(16384, 16384, 8, exact=True),))
 #: Bytes of a row from which few rows are cut into pieces.
 _SPLIT_BYTES = 131072
 #: Threads of a program of a piece: one for each of the pieces that it joins. LLVM spills where CDNA has twice as many.
@@ -128,7 +125,7 @@ def _config(part: Part, element: int, target: Target) -> RowConfig:
         whole = [RowBand(32768, 32768, 32)] if len(part.reduced) == 1 and _held(part) == 1 else []
         if whole and work == 2:
             longest = 32768
-        looped[-1:] = *whole, RowBand(0, 16384, 32)
+        looped[2:] = *whole, RowBand(0, 16384, 32)
     along = [band for band in along if band.longest <= longest]
     along += (
         [RowBand(0, 8192, 32, programs=1)]

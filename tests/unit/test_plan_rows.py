@@ -1,4 +1,4 @@
-"""What hints ask of row kernels, in the figures of their plans."""
+"""Plans of row kernels: what hints ask of them, what is told of them, and lengths that have a band of their own."""
 
 from dataclasses import asdict
 from pathlib import Path
