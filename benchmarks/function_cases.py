@@ -62,6 +62,7 @@ class _ToTriton(ast.NodeTransformer):
         assert isinstance(node.func, ast.Name)
         name = node.func.id
         if name not in self.own:
+            name = name.removeprefix("_")  # a built-in that is the prelude's alone
             module = "math" if hasattr(math, name) else "exact"
             node.func = ast.parse(TRITON_NAMES.get(name, f"{module}.{name}"), mode="eval").body
         return node
@@ -155,6 +156,12 @@ def unary_arguments(count: int, dtype: torch.dtype) -> Tensors:
     return (torch.cat([x, finite_bits(count - x.numel(), dtype, generator)]),)
 
 
+def unit_arguments(count: int, dtype: torch.dtype) -> Tensors:
+    """The unary arguments without their signs, and those above 1 turned round: all are in [0, 1]."""
+    x = unary_arguments(count, dtype)[0].abs()
+    return (torch.where(x > 1, 1 / x, x),)
+
+
 def pow_arguments(count: int, dtype: torch.dtype) -> Tensors:
     """Bases and exponents: bit patterns, and exponents that bring a base's power to all of the
     type's range.
@@ -212,8 +219,17 @@ def _tanhshrink(x: torch.Tensor) -> torch.Tensor:
     return torch.where(x.abs() < 0.2, x * x * x * series, x - torch.tanh(x))
 
 
+def _normal_cdf(x: torch.Tensor) -> torch.Tensor:
+    # -x sqrt(1/2) as the sum t + rest: where x is rounded to 24 bits, its product with a number of 24 bits is exact.
+    lead = x.float().double()
+    t = x * -0.7071067811865476
+    rest = (lead * -0.7071067690849304 - t) - (x - lead) * 0.7071067690849304 - x * 1.210161710447897e-08
+    slope = torch.exp(-t * t) * -1.1283791670955126
+    return 0.5 * (torch.erfc(t) + torch.where(slope == 0, 0.0, slope * rest))
+
+
 def _gelu(x: torch.Tensor) -> torch.Tensor:
-    return x * (0.5 * torch.erfc(x * -(0.5**0.5)))
+    return x * _normal_cdf(x)
 
 
 def _gelu_tanh(x: torch.Tensor) -> torch.Tensor:
@@ -254,6 +270,8 @@ FUNCTIONS = (
     Case("erf", torch.erf),
     Case("erfc", torch.erfc),
     Case("sigmoid", torch.sigmoid),
+    Case("normal_cdf", _normal_cdf, limit=8.0),
+    Case("log1p_unit", torch.log1p, unit_arguments),
     Case("pow", torch.pow, pow_arguments, 16.0),
     Case("div", torch.div, pow_arguments),
 )

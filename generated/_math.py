@@ -27,7 +27,8 @@ from ._math_parts import (
     minus_multiple_of_ln2,
     polynomial,
     power_of_two,
-    reciprocal,
+    quick_gaussian,
+    quick_quotient,
     reciprocal_estimate,
     scaled_erfc,
     split_exponent,
@@ -41,7 +42,8 @@ def exp(x):
     if x.dtype == tl.float64 or INTERPRETED:
         return tl.exp(x)
     else:
-        estimate, correction = exp_estimate(x)
+        # Below 128, to which the exponent may round up where the result is still finite.
+        estimate, correction = exp_estimate(x, at_most(x * 1.4426950408889634, 127.99999237060547))
         return estimate * correction
 
 
@@ -114,6 +116,22 @@ def log1p(x):
 
 
 @triton.jit
+def log1p_unit(x):
+    """log(1 + x) for x in [0, 1] (error of the fit 2^-27.5)."""
+    if x.dtype == tl.float64:
+        y = tl.log(1.0 + x)
+        return y + (x - ((1.0 + x) - 1.0)) / (1.0 + x)
+    else:
+        # fmt: off
+        p = polynomial(x, (
+            -0.00330624706, 0.0201492216, -0.0575598665, 0.106698915, -0.153490543, 0.196931869,
+            -0.24958156, 0.333304703, -0.499999315,
+        ))
+        # fmt: on
+        return x * x * p + x
+
+
+@triton.jit
 def sin(x):
     """Sine of x in radians."""
     return tl.sin(x)
@@ -150,7 +168,7 @@ def tanh(x):
         r = a - n * 0.34657359027997264
         p = polynomial(r, (0.04461011296, 0.13386249536, 0.3333312272, 0.6666618, 1.0))
         h = (r * r * p + r) * scale + (scale * 0.5 - 0.5)
-        return with_sign_of(h * reciprocal(h + 1.0), x)
+        return with_sign_of(quick_quotient(h, h + 1.0), x)
 
 
 @triton.jit
@@ -162,7 +180,7 @@ def sigmoid(x):
     elif INTERPRETED:
         return 1.0 / (1.0 + tl.exp(-x))
     else:
-        estimate, correction = exp_estimate(-x)
+        estimate, correction = exp_estimate(-x, x * -1.4426950408889634)
         y, lost = reciprocal_estimate(estimate * correction + 1.0)
         # `lost` is NaN where the sum is infinite; the maximum then takes its other operand, and y stays 0.
         return y * tl.maximum(lost, -0.5) + y
@@ -178,10 +196,24 @@ def erf(x):
 def erfc(x):
     """1 - erf(x), accurate in its tail."""
     a = at_most(tl.abs(x), 28.0 if x.dtype == tl.float64 else 9.38)
-    q, scale = gaussian(a, 1.0)
-    y = scaled_erfc(a, 1.0) * scale
+    q, scale = gaussian(a, -1.0)
+    y = scaled_erfc(a, 1.0, scale)
     y = y * q + y
     return tl.where(x < 0.0, 2.0 - y, y)
+
+
+@triton.jit
+def normal_cdf(x):
+    """The probability that a standard normal number lies below `x`: erfc(-x / sqrt(2)) / 2.
+
+    Within 8 units in the last place for float32.
+    """
+    # The tail is zero there.
+    a = at_most(tl.abs(x), 40.0 if x.dtype == tl.float64 else 16.0)
+    q, power = quick_gaussian(a, -0.5)
+    tail = scaled_erfc(a, 0.7071067811865476, power * 0.5)
+    tail = tail * q + tail
+    return tl.abs(tl.where(x > 0.0, 1.0, 0.0).to(x.dtype) - tail)
 
 
 @triton.jit

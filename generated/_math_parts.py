@@ -7,6 +7,7 @@ relative error, made for this file, with the coefficients rounded to float32 one
 
 import triton
 import triton.language as tl
+from triton.language.extra import libdevice
 
 #: Whether kernels run in Triton's interpreter. It rounds the product of a multiply-add, so code that lives on a fused
 #: one takes NumPy's functions there instead.
@@ -57,32 +58,31 @@ def clip(x, low, high):
 
 
 @triton.jit
+def quick_quotient(x, d):
+    """x / d within 2 units in the last place for float32 d in [2^-126, 2^126]: an estimate of 1 / d
+    by the hardware, and a product. It is 0 for d above.
+    """
+    if INTERPRETED:
+        return x / d
+    else:
+        return libdevice.fast_dividef(x, d)
+
+
+@triton.jit
 def reciprocal_estimate(d):
-    """An estimate e of 1 / d for float32 d in [2^-126, 2^127], and its relative error 1 - d e."""
-    root = tl.rsqrt(d)
-    estimate = root * root
+    """An estimate e of 1 / d for float32 d in [2^-126, 2^126], and its relative error 1 - d e."""
+    estimate = quick_quotient(1.0, d)
     return estimate, 1.0 - d * estimate
 
 
 @triton.jit
-def reciprocal(d):
-    """1 / d for float32 d in [2^-126, 2^127], cheaper than a division: one Newton step from an
-    estimate.
+def exp_estimate(x, t):
+    """e and c with e^x = e c, for float32 x and t = x log2(e): the hardware's 2^t, and what the
+    rounding of t lost.
+
+    c is exact only where a multiply-add is fused. It is NaN for no x but NaN: the maximum takes its
+    other operand.
     """
-    estimate, lost = reciprocal_estimate(d)
-    return estimate * lost + estimate
-
-
-@triton.jit
-def exp_estimate(x):
-    """e and c with e^x = e c, for float32 x: the hardware's 2^t, and what the rounding of t = x
-    log2(e) lost.
-
-    c is exact only where a multiply-add is fused. t stays below 128, to which it may round up where
-    the result is still finite; what that takes from t is in c. It is NaN for no x but NaN: the
-    maximum takes its other operand.
-    """
-    t = at_most(x * 1.4426950408889634, 127.99999237060547)
     lost = tl.fma(t, -0.6931471824645996, x)
     lost = tl.fma(t, 1.904654299957768e-09, lost)
     return tl.exp2(t), tl.maximum(lost, -0.5) + 1.0
@@ -137,28 +137,56 @@ def split_exponent(x):
 
 
 @triton.jit
-def gaussian(a, factor: tl.constexpr):
-    """q and s with e^(-factor a^2) = s (1 + q), s a power of two for float32.
-
-    The square is taken in two parts, since an error in it would be one of the result.
-    """
-    lead = leading_half(a)
-    high = lead * lead * -factor
-    low = (lead - a) * factor * (lead + a)
-    if a.dtype == tl.float64:
-        return low + low * low * (0.5 + low * 0.16666666666666666), tl.exp(high)
+def square_parts(a, factor: tl.constexpr):
+    """factor a^2 as the sum of two numbers, the second of which is what the rounding of the first lost."""
+    if a.dtype == tl.float64 or INTERPRETED:
+        lead = leading_half(a)
+        high = lead * lead * factor
+        low = (a - lead) * factor * (a + lead)
     else:
-        n, scale = power_of_two(a * a * (-1.4426950408889634 * factor))
-        return expm1_reduced(minus_multiple_of_ln2(high, n) + low), scale
+        scaled = a * factor
+        high = scaled * a
+        low = tl.fma(scaled, a, -high)
+    return high, low
 
 
 @triton.jit
-def scaled_erfc(a, per_a: tl.constexpr):
-    """e^(b^2) erfc(b) for b = per_a a >= 0: (1 + p(t)) / (1 + sqrt(2) b) with t = (b - c) / (b +
+def gaussian(a, factor: tl.constexpr):
+    """q and s with e^(factor a^2) = s (1 + q), s a power of two for float32; `factor` is negative.
+
+    The square is taken in two parts, since an error in it would be one of the result.
+    """
+    high, low = square_parts(a, factor)
+    if a.dtype == tl.float64:
+        return low + low * low * (0.5 + low * 0.16666666666666666), tl.exp(high)
+    else:
+        n, scale = power_of_two(high * 1.4426950408889634)
+        # Fused, so that the product in `high` is what `low` corrects.
+        r = tl.fma(n, -1.428606765330187e-06, tl.fma(n, -0.693145751953125, high))
+        return expm1_reduced(r + low), scale
+
+
+@triton.jit
+def quick_gaussian(a, factor: tl.constexpr):
+    """q and e with e^(factor a^2) = e (1 + q), e by the hardware: cheaper than `gaussian`, and two
+    units worse.
+    """
+    high, low = square_parts(a, factor)
+    if a.dtype == tl.float64 or INTERPRETED:
+        return low + low * low * (0.5 + low * 0.16666666666666666), tl.exp(high)
+    else:
+        t = high * 1.4426950408889634
+        lost = tl.fma(t, -0.6931471824645996, high)
+        return tl.fma(t, 1.904654299957768e-09, lost) + low, tl.exp2(t)
+
+
+@triton.jit
+def scaled_erfc(a, per_a: tl.constexpr, s):
+    """s e^(b^2) erfc(b) for b = per_a a >= 0: s (1 + p(t)) / (1 + sqrt(2) b) with t = (b - c) / (b +
     c).
     """
     if a.dtype == tl.float64:
-        w = 1.0 / ((1.4142135623730951 * per_a) * a + 1.0)
+        w = s / ((1.4142135623730951 * per_a) * a + 1.0)
         t = (a - 4.0 / per_a) / (a + 4.0 / per_a)
         # fmt: off
         p = polynomial(t, (  # error of the fit 2^-55
@@ -174,12 +202,12 @@ def scaled_erfc(a, per_a: tl.constexpr):
         # fmt: on
         return p * w + w
     else:
-        estimate, lost = reciprocal_estimate((1.4142135623730951 * per_a) * a + 1.0)
-        t = 1.0 - (4.0 / per_a) * reciprocal(a + 2.0 / per_a)
+        w = quick_quotient(s, (1.4142135623730951 * per_a) * a + 1.0)
+        t = 1.0 - quick_quotient(4.0 / per_a, a + 2.0 / per_a)
         # fmt: off
         p = polynomial(t, (  # error of the fit 2^-26.4
             -0.000260043889, -0.000864639005, 0.00065963564, 0.0058643315, -0.00365395611,
             -0.037237294, 0.0928726941, -0.0466217026, -0.190713882, -0.0222362597,
         ))
         # fmt: on
-        return estimate * (lost * (p + 1.0) + p) + estimate
+        return p * w + w

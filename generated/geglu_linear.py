@@ -18,9 +18,9 @@ from ._runtime import (
     along_m,
     along_n,
     depth_inside,
-    erfc,
     group_at,
     multiplied,
+    normal_cdf,
     part_of,
     partial_sum,
     product_columns,
@@ -41,7 +41,7 @@ from ._runtime import (
 def _geglu_linear_formula(gate, up, b_gate, b_up):
     """`y` of geglu_linear for one tile, in the types that it computes in."""
     t0 = gate + b_gate
-    y = t0 * (0.5 * erfc(-0.7071067811865476 * t0)) * (up + b_up)
+    y = t0 * normal_cdf(t0) * (up + b_up)
     return y
 
 
@@ -630,16 +630,18 @@ _CONFIGS = {
             rt.band(16, rt.BEYOND, "dot pointers", (16, 32, 64), 4, 5, 8),
             rt.band(64, 1024, "dot pointers", (32, 64, 64), 4, 5, 8, split=8),
             rt.band(64, 4096, "dot pointers", (64, 32, 64), 4, 5, 8),
-            rt.band(64, rt.BEYOND, "dot descriptors", (64, 128, 64), 8, 5, 4),
+            rt.band(64, rt.BEYOND, "dot descriptors", (64, 128, 64), 4, 5, 4),
             rt.band(128, 1024, "dot pointers", (64, 64, 64), 4, 4, 8, split=8),
             rt.band(128, 4096, "dot descriptors", (64, 64, 64), 4, 5, 4),
-            rt.band(128, rt.BEYOND, "dot descriptors", (64, 128, 64), 8, 5, 4),
+            rt.band(128, rt.BEYOND, "dot descriptors", (128, 128, 64), 8, 4, 4),
             rt.band(256, 1024, "dot pointers", (64, 32, 64), 4, 5, 8),
-            rt.band(256, rt.BEYOND, "dot descriptors", (128, 64, 64), 8, 5, 4, idle=1125),
+            rt.band(256, 4096, "dot descriptors", (128, 64, 64), 4, 5, 4, idle=1125),
+            rt.band(256, rt.BEYOND, "dot descriptors", (128, 128, 64), 8, 4, 4, idle=1125),
             rt.band(512, 1024, "dot descriptors", (64, 64, 64), 4, 5, 4, idle=1125),
-            rt.band(512, rt.BEYOND, "dot descriptors", (128, 64, 64), 8, 5, 4, idle=1125),
-            rt.band(1024, rt.BEYOND, "dot descriptors", (128, 64, 64), 8, 5, 4, idle=1125),
-            rt.band(rt.BEYOND, rt.BEYOND, "dot descriptors", (128, 64, 64), 8, 5, 16, idle=1125),
+            rt.band(512, rt.BEYOND, "dot descriptors", (128, 128, 64), 8, 4, 4, idle=1125),
+            rt.band(1024, 1024, "dot descriptors", (128, 64, 64), 4, 5, 4, idle=1125),
+            rt.band(1024, rt.BEYOND, "dot descriptors", (128, 128, 64), 8, 4, 4, idle=1125),
+            rt.band(rt.BEYOND, rt.BEYOND, "dot descriptors", (128, 128, 64), 8, 4, 16, idle=1125),
         ),
         "f32": (
             rt.band(1, 1024, "vector pointers", (1, 4, 1024), 4, 1, 8),
@@ -844,7 +846,7 @@ def reference(
     gate = rt.eager.matmul(x, w_gate.T)
     up = rt.eager.matmul(x, w_up.T)
     t0 = gate + b_gate
-    y = t0 * (0.5 * torch.erfc(-0.7071067811865476 * t0)) * (up + b_up)
+    y = t0 * rt.eager.normal_cdf(t0) * (up + b_up)
     return y.to(T).contiguous()
 
 

@@ -93,7 +93,7 @@ _CONFIGS = {
         ("sm_75", "sm_80", "sm_86", "sm_89", "sm_90", "sm_100", "sm_120", "gfx1100"),
         {
             2: rt.Config(
-                block=2048, warps=4, tile=(8, 256), turned=(64, 32), tile_warps=2, turned_warps=2
+                block=2048, warps=4, tile=(8, 256), turned=(128, 32), tile_warps=2, turned_warps=4
             ),
             4: rt.Config(
                 block=1024, warps=4, tile=(8, 256), turned=(64, 32), tile_warps=4, turned_warps=2
@@ -104,7 +104,7 @@ _CONFIGS = {
         ("gfx90a", "gfx942", "gfx950"),
         {
             2: rt.Config(
-                block=2048, warps=2, tile=(8, 256), turned=(64, 32), tile_warps=2, turned_warps=2
+                block=2048, warps=2, tile=(8, 256), turned=(128, 32), tile_warps=2, turned_warps=4
             ),
             4: rt.Config(
                 block=1024, warps=2, tile=(8, 256), turned=(64, 32), tile_warps=4, turned_warps=2

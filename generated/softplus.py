@@ -14,7 +14,7 @@ import triton
 import triton.language as tl
 
 from . import _runtime as rt
-from ._runtime import coordinates, div, exp, log1p, mask_of, neg, offsets, scalar, tile
+from ._runtime import coordinates, div, exp, log1p_unit, mask_of, neg, offsets, scalar, tile
 
 
 @triton.jit
@@ -22,7 +22,7 @@ def _softplus_formula(x, beta):
     """`y` of softplus for one tile, in the types that it computes in."""
     t0 = beta * x
     t1 = t0 > 0.0
-    y = div(tl.where(t1, t0, 0.0) + log1p(exp(tl.where(t1, neg(t0), t0))), beta)
+    y = div(tl.where(t1, t0, 0.0) + log1p_unit(exp(tl.where(t1, neg(t0), t0))), beta)
     return y
 
 
@@ -98,7 +98,7 @@ _CONFIGS = {
         ("sm_75", "sm_80", "sm_86", "sm_89", "sm_90", "sm_100", "sm_120", "gfx1100"),
         {
             2: rt.Config(
-                block=2048, warps=4, tile=(8, 256), turned=(64, 32), tile_warps=2, turned_warps=2
+                block=2048, warps=4, tile=(8, 256), turned=(128, 32), tile_warps=2, turned_warps=4
             ),
             4: rt.Config(
                 block=1024, warps=4, tile=(8, 256), turned=(64, 32), tile_warps=4, turned_warps=2
@@ -109,7 +109,7 @@ _CONFIGS = {
         ("gfx90a", "gfx942", "gfx950"),
         {
             2: rt.Config(
-                block=2048, warps=2, tile=(8, 256), turned=(64, 32), tile_warps=2, turned_warps=2
+                block=2048, warps=2, tile=(8, 256), turned=(128, 32), tile_warps=2, turned_warps=4
             ),
             4: rt.Config(
                 block=1024, warps=2, tile=(8, 256), turned=(64, 32), tile_warps=4, turned_warps=2

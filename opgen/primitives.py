@@ -54,6 +54,11 @@ def _function(name: str, cost: int, torch: str = "", *, arity: int = 1, ulps: fl
     return Primitive(name, (arity, arity), _F, name, spelling, name, cost, ulps)
 
 
+def _step(name: str, cost: int, torch: str, oracle: str, ulps: float = 4.0) -> Primitive:
+    """A function that the prelude alone may call, under a name with an underscore in front."""
+    return Primitive(f"_{name}", (1, 1), _F, name, torch, oracle, cost, ulps)
+
+
 def _test(name: str) -> Primitive:
     return Primitive(name, (1, 1), Rule.TEST, name, f"torch.{name}", name, 1, 0.0)
 
@@ -95,7 +100,7 @@ _ROWS = (
     Primitive("fma", (3, 3), _F, "tl.fma", "rt.eager.fma", "fma", 1, 0.5),
     _function("sqrt", 4),
     _function("rsqrt", 4),
-    _function("exp", 10),
+    _function("exp", 8),
     _function("exp2", 6),
     _function("expm1", 16),
     _function("log", 14),
@@ -103,10 +108,12 @@ _ROWS = (
     _function("log1p", 18),
     _function("sin", 24),
     _function("cos", 24),
-    _function("tanh", 18),
+    _function("tanh", 16),
     _function("erf", 24),
-    _function("erfc", 30),
-    _function("sigmoid", 16),
+    _function("erfc", 26),
+    _function("sigmoid", 14),
+    _step("normal_cdf", 24, "rt.eager.normal_cdf", "normal_cdf", 8.0),
+    _step("log1p_unit", 10, "torch.log1p", "log1p"),
     _test("isnan"),
     _test("isinf"),
     _test("isfinite"),
@@ -144,4 +151,6 @@ FUNCTIONS: tuple[str, ...] = tuple(
     "abs sign floor ceil round trunc sqrt rsqrt exp exp2 expm1 log log2 log1p sin cos tanh erf erfc sigmoid pow "
     "fma min max clamp where isnan isinf isfinite".split()
 )
+#: Functions that the prelude may call besides: their names begin with an underscore, as those of its own steps do.
+PRELUDE_FUNCTIONS: tuple[str, ...] = tuple(name for name in PRIMITIVES if name.startswith("_"))
 REDUCTIONS: tuple[str, ...] = tuple("sum mean prod min max any all argmax argmin var logsumexp".split())

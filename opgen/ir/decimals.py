@@ -135,6 +135,10 @@ def _erfc(x: Decimal) -> Decimal:
         return 1 - _erf(x)
 
 
+def _normal_cdf(x: Decimal) -> Decimal:
+    return _erfc(-x / Decimal(2).sqrt()) / 2
+
+
 def power(base: Fraction, exponent: Fraction) -> Fraction:
     """`base ** exponent` of a positive base."""
 
@@ -162,4 +166,6 @@ FUNCTIONS: dict[str, Callable[[Fraction], Fraction]] = {
     "erf": _rounded(_erf),
     "erfc": _rounded(_erfc),
     "sigmoid": _rounded(_sigmoid),
+    "_normal_cdf": _rounded(_normal_cdf),
+    "_log1p_unit": _rounded(_log1p),
 }

@@ -15,7 +15,14 @@ from opgen.ir.reads import gather, position, random, reference
 from opgen.ir.reductions import contract, reduce
 from opgen.ir.scope import ScopedFn
 from opgen.ir.types import apply, convert, value_type
-from opgen.primitives import BINARY_OPERATORS, FUNCTIONS, PRIMITIVES, REDUCTIONS, UNARY_OPERATORS
+from opgen.primitives import (
+    BINARY_OPERATORS,
+    FUNCTIONS,
+    PRELUDE_FUNCTIONS,
+    PRIMITIVES,
+    REDUCTIONS,
+    UNARY_OPERATORS,
+)
 from opgen.source import Span
 from opgen.syntax import ast
 
@@ -81,12 +88,12 @@ def _call(context: Context, call: ast.Call) -> Operand:
         return _rand_call(context, call, args)
     if name in REDUCTIONS and (call.dims is not None or name not in FUNCTIONS):
         return _reduction_call(context, call, args)
-    if name in FUNCTIONS:
+    caller = context.frames[-1].fn if context.frames else None
+    if name in FUNCTIONS or (caller is not None and caller.is_prelude and name in PRELUDE_FUNCTIONS):
         return _function_call(context, call, args)
     if name == "index":
         context.error("OPG407", "`index` takes a dim in brackets: `index[M]`", call.span)
         return None
-    caller = context.frames[-1].fn if context.frames else None
     fn = context.functions.find(name, caller)
     if fn is not None:
         return _expand(context, fn, call, args)

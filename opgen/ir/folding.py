@@ -303,6 +303,8 @@ _LIMITS: dict[str, tuple[float, float]] = {
     "erf": (-1, 1),
     "erfc": (2, 0),
     "sigmoid": (0, 1),
+    "_normal_cdf": (0, 1),
+    "_log1p_unit": (math.nan, math.nan),
 }
 #: Where a real function begins, and its value there (rsqrt and the logarithms diverge).
 _EDGES: dict[str, tuple[int, float]] = {
@@ -312,7 +314,7 @@ _EDGES: dict[str, tuple[int, float]] = {
     "log2": (0, -math.inf),
     "log1p": (-1, -math.inf),
 }
-_ODD = ("sqrt", "expm1", "log1p", "sin", "tanh", "erf")
+_ODD = ("sqrt", "expm1", "log1p", "sin", "tanh", "erf", "_log1p_unit")
 
 
 def _function(name: str, a: Value) -> Value:

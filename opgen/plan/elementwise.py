@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from opgen.dtypes import DType
-from opgen.ir.nodes import Apply, Element, Gather, Graph, Op, Read
+from opgen.ir.nodes import Apply, Element, Gather, Graph, Op, Random, Read
 from opgen.ir.passes.parts import Part, target_dims
 from opgen.plan.hints import Hints, with_hints
 from opgen.plan.model import Access, ElementwiseConfig, ElementwisePlan, addressed_by
@@ -13,6 +13,8 @@ from opgen.primitives import PRIMITIVES
 from opgen.targets import Target
 
 _LEAST_BLOCK, _LARGEST_BLOCK = 256, 4096
+#: The instructions of an element up to which memory alone is waited for; and a block of one 16-byte access of a thread.
+_LIGHT, _LIGHT_BLOCK = 18, 1024
 
 
 def plan_kernel(op: Op, parts: tuple[Part, ...], target: Target, hints: Hints) -> ElementwisePlan:
@@ -86,22 +88,28 @@ def operations(graph: Graph) -> int:
 
 
 def _config(graph: Graph, width: int, moved: int, target: Target) -> ElementwiseConfig:
-    """A program moves `target.tile_bytes`, each thread in two 16-byte accesses where the elements are dense.
+    """A program moves `target.tile_bytes`, each thread in two 16-byte accesses of each dense tensor.
 
-    A tile of several rows loads what is the same for all of them once; gathers want small ones. The shapes are the
-    best of a sweep on an H200 (`benchmarks/elementwise.md`).
+    In narrow types a thread has one access of each, unless it works long on the elements of a single tensor. A tile
+    of several rows loads what is the same for all of them once; gathers want small ones. The shapes are the best of
+    sweeps on an H200 (`benchmarks/README.md`).
     """
     block = _LEAST_BLOCK
     while block * 2 * moved <= target.tile_bytes and block < _LARGEST_BLOCK:
         block *= 2
-    gathers = any(isinstance(value.node, Gather) for value in graph.values)
+    gathers, draws = (
+        any(isinstance(value.node, kind) for value in graph.values) for kind in (Gather, Random)
+    )
     narrow = width <= 2
+    accesses = 2
+    if narrow and (moved > 2 * width or (operations(graph) <= _LIGHT and not draws)):
+        accesses, block = 1, min(block, _LIGHT_BLOCK)
     return ElementwiseConfig(
         width=width,
         block=block,
-        warps=max(1, block * width // (2 * 16 * target.warp_size)),
+        warps=max(1, block * width // (accesses * 16 * target.warp_size)),
         tile=(4 if gathers else 8, 256),
         tile_warps=2 if narrow else 4,
-        turned=(64, 32),
-        turned_warps=2,
+        turned=(128, 32) if narrow else (64, 32),
+        turned_warps=4 if narrow else 2,
     )

@@ -33,6 +33,7 @@ __all__ = [
     "min_over",
     "minimum",
     "mod",
+    "normal_cdf",
     "position",
     "prod_over",
     "scalar",
@@ -193,6 +194,20 @@ def fma(a: torch.Tensor, b: torch.Tensor | float, c: torch.Tensor | float) -> to
     if a.dtype == torch.float32:
         return (a.double() * b.double() + c.double()).float()
     return a * b + c
+
+
+def normal_cdf(x: torch.Tensor) -> torch.Tensor:
+    """The probability that a standard normal number lies below `x`: erfc(-x / sqrt(2)) / 2, by way of f64.
+
+    What the rounding of -x / sqrt(2) loses would be magnified in the tail, so it counts to first order. sqrt(1/2)
+    is the sum of two numbers, the first of 24 bits.
+    """
+    wide = x.double()
+    lead = wide.float().double()
+    t = wide * -0.7071067811865476
+    lost = (lead * -0.7071067690849304 - t) - (wide - lead) * 0.7071067690849304 - wide * 1.210161710447897e-08
+    correction = lost * torch.exp(-t * t) * (-2 / math.sqrt(math.pi))
+    return (0.5 * (torch.erfc(t) + correction.nan_to_num(0.0, 0.0, 0.0))).to(x.dtype)
 
 
 def cast(value: torch.Tensor, dtype: torch.dtype) -> torch.Tensor:

@@ -159,7 +159,8 @@ def _strided(sizes: tuple[int, ...], strides: tuple[tuple[int, ...], ...], confi
     exponent = next((one for one in _EXPONENTS if isinstance(fold, int) and fold == 1 << one), 0)
     layouts = tuple(FOLDED + 16 * exponent if folded else kind for folded, kind in zip(split, layouts))
     turned = any(
-        operand[-2] == 1 and operand[-1] != 1 and not folded for operand, folded in zip(tile_strides, split)
+        operand[-2] == 1 and operand[-1] not in (0, 1) and not folded
+        for operand, folded in zip(tile_strides, split)
     )
     rows, columns = config.turned if turned else config.tile
     warps = (config.turned_warps if turned else config.tile_warps) or config.warps

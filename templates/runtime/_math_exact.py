@@ -230,19 +230,11 @@ def div(x, y):
 
 @triton.jit
 def _div_by_scalar(x, y):
-    """`x / y` for one divisor: two products, with the reciprocal of its significand and with a power of two.
-
-    Zeros, subnormals and numbers from 2^126 on, infinities and NaN divide as they are.
-    """
-    bits = y.to(tl.int32, bitcast=True)
-    exponent = (bits >> 23) & 0xFF
-    if (exponent == 0) | (exponent > 252):
-        quotient = x / y
+    """`x / y` for one divisor: the product with its reciprocal, where both are normal numbers."""
+    if (tl.abs(y) >= 1.1754943508222875e-38) & (tl.abs(y) < 8.507059173023462e37):
+        quotient = x * (1.0 / y)
     else:
-        significand = ((bits & -0x7F800001) | 0x3F800000).to(tl.float32, bitcast=True)
-        power = ((253 - exponent) << 23).to(tl.float32, bitcast=True)
-        # The power comes first, so that a subnormal x is scaled before it is rounded.
-        quotient = (x * power) * (2.0 / significand)
+        quotient = x / y
     return quotient
 
 

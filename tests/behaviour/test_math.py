@@ -17,7 +17,7 @@ functions, exact = cases.math, cases.exact
 COUNT = 1 << 14
 
 # Formulas whose argument is a rounded product inside an exponential lose |z| units in their lower
-# tail; those that multiply by a sigmoid lose the results below x times the smallest normal float.
+# tail; those that multiply by a small number lose the results below x times the smallest normal float.
 INEXACT_FORMULAS = ("silu", "swish", "gelu", "gelu_tanh", "quick_gelu", "mish")
 
 
