@@ -49,7 +49,21 @@ def moved(positions, stride, UNIT: tl.constexpr):
 
 
 @triton.jit
-def tile(n_rows, n_cols, UNIT: tl.constexpr, WIDE: tl.constexpr, ROWS: tl.constexpr, COLUMNS: tl.constexpr):
+def divided(n, size, by):
+    """`n // size` and `n % size` of n >= 0, where 32 bits do by a product with `by`, which the host makes of the size.
+
+    `by` is the number `divider` of `_elementwise.py`; None divides as it is.
+    """
+    if by is None or n.dtype == tl.int64:
+        quotient = n // size
+    else:
+        product = (n.to(tl.uint32) * 2).to(tl.uint64) * tl.cast(by & 0xFFFFFFFF, tl.uint64)
+        quotient = ((product >> 32).to(tl.uint32) >> tl.cast((by >> 32) & 31, tl.uint32)).to(tl.int32)
+    return quotient, n - quotient * size
+
+
+@triton.jit
+def tile(n_rows, n_cols, by0, UNIT: tl.constexpr, WIDE: tl.constexpr, ROWS: tl.constexpr, COLUMNS: tl.constexpr):
     """This program's rows `[1, ROWS]` and columns `[COLUMNS, 1]`, and which of each are inside the space.
 
     The columns are the first axis: along it the compiler lays neighbouring threads where it knows nothing of a
@@ -59,15 +73,15 @@ def tile(n_rows, n_cols, UNIT: tl.constexpr, WIDE: tl.constexpr, ROWS: tl.conste
     if WIDE:
         program = program.to(tl.int64)
     width = in_elements(n_cols, UNIT, program)
-    col_tiles = tl.cdiv(width, COLUMNS)
-    rows = program // col_tiles * ROWS + tl.arange(0, ROWS)[None, :]
-    cols = program % col_tiles * COLUMNS + tl.arange(0, COLUMNS)[:, None]
+    row_tile, col_tile = divided(program, tl.cdiv(width, COLUMNS), by0)
+    rows = row_tile * ROWS + tl.arange(0, ROWS)[None, :]
+    cols = col_tile * COLUMNS + tl.arange(0, COLUMNS)[:, None]
     return rows, cols, rows < n_rows, cols < width
 
 
 @triton.jit
-def coordinates(rows, cols, n1, n2, n3, n4, n5, RANK: tl.constexpr, UNIT: tl.constexpr):
-    """The coordinates of a tile in the dims of the space, outermost first; `n1` to `n4` are inner sizes.
+def coordinates(rows, cols, n1, n2, n3, n4, n5, by1, by2, by3, by4, RANK: tl.constexpr, UNIT: tl.constexpr):
+    """The coordinates of a tile in the dims of the space, outermost first; `n1` to `n4` are inner sizes, `by1` to `by4` divide by them.
 
     Behind the columns come their two parts, where a last dim of `n5` elements was folded into them.
     """
@@ -77,21 +91,13 @@ def coordinates(rows, cols, n1, n2, n3, n4, n5, RANK: tl.constexpr, UNIT: tl.con
     i3 = rows
     i4 = rows
     if RANK > 2:
-        size4 = in_elements(n4, UNIT, rows)
-        i4 = i0 % size4
-        i0 = i0 // size4
+        i0, i4 = divided(i0, in_elements(n4, UNIT, rows), by4)
     if RANK > 3:
-        size3 = in_elements(n3, UNIT, rows)
-        i3 = i0 % size3
-        i0 = i0 // size3
+        i0, i3 = divided(i0, in_elements(n3, UNIT, rows), by3)
     if RANK > 4:
-        size2 = in_elements(n2, UNIT, rows)
-        i2 = i0 % size2
-        i0 = i0 // size2
+        i0, i2 = divided(i0, in_elements(n2, UNIT, rows), by2)
     if RANK > 5:
-        size1 = in_elements(n1, UNIT, rows)
-        i1 = i0 % size1
-        i0 = i0 // size1
+        i0, i1 = divided(i0, in_elements(n1, UNIT, rows), by1)
     return i0, i1, i2, i3, i4, cols, cols // n5, cols % n5
 
 

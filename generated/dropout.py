@@ -40,10 +40,10 @@ def _dropout_dense(x_ptr, y_ptr, p, seed, seed_low, numel, WIDE: tl.constexpr, B
     tl.store(y_ptr + at, y.to(y_ptr.dtype.element_ty), mask=mask)
 
 
-@triton.jit(do_not_specialize=range(2, 33))
+@triton.jit(do_not_specialize=range(2, 38))
 def _dropout_strided(
     x_ptr, y_ptr, p, seed, seed_low,
-    n_rows, n_cols, n1, n2, n3, n4, n5,
+    n_rows, n_cols, n1, n2, n3, n4, n5, by0, by1, by2, by3, by4,
     y_s0, y_s1, y_s2, y_s3, y_s4, y_s5, y_s6,
     index_all_s0, index_all_s1, index_all_s2, index_all_s3, index_all_s4, index_all_s5,
     index_all_s6,
@@ -53,9 +53,9 @@ def _dropout_strided(
     ROWS: tl.constexpr, COLUMNS: tl.constexpr,
 ):  # fmt: skip
     """Tensors of any strides, read in place: tiles of rows and columns over up to six dims."""
-    rows, cols, row_mask, col_mask = tile(n_rows, n_cols, UNIT, WIDE, ROWS, COLUMNS)
+    rows, cols, row_mask, col_mask = tile(n_rows, n_cols, by0, UNIT, WIDE, ROWS, COLUMNS)
     mask = row_mask & col_mask
-    at = coordinates(rows, cols, n1, n2, n3, n4, n5, RANK, UNIT)
+    at = coordinates(rows, cols, n1, n2, n3, n4, n5, by1, by2, by3, by4, RANK, UNIT)
     y_at = offsets(at, (y_s0, y_s1, y_s2, y_s3, y_s4, y_s5, y_s6), y_layout, RANK, UNIT)
     index_all = offsets(
         at,
@@ -129,7 +129,7 @@ _CONFIGS = {
         ("sm_75", "sm_80", "sm_86", "sm_89", "sm_90", "sm_100", "sm_120", "gfx1100"),
         {
             2: rt.Config(
-                block=2048, warps=4, tile=(8, 256), turned=(128, 32), tile_warps=2, turned_warps=4
+                block=2048, warps=4, tile=(8, 256), turned=(128, 32), tile_warps=4, turned_warps=4
             ),
             4: rt.Config(
                 block=1024, warps=4, tile=(8, 256), turned=(64, 32), tile_warps=4, turned_warps=2
@@ -140,7 +140,7 @@ _CONFIGS = {
         ("gfx90a", "gfx942", "gfx950"),
         {
             2: rt.Config(
-                block=2048, warps=2, tile=(8, 256), turned=(128, 32), tile_warps=2, turned_warps=4
+                block=2048, warps=2, tile=(8, 256), turned=(128, 32), tile_warps=4, turned_warps=4
             ),
             4: rt.Config(
                 block=1024, warps=2, tile=(8, 256), turned=(64, 32), tile_warps=4, turned_warps=2

@@ -56,11 +56,11 @@ def _embedding_add_formula(
     return y
 
 
-@triton.jit(do_not_specialize=range(5, 51))
+@triton.jit(do_not_specialize=range(5, 56))
 def _embedding_add_strided(
     ids_ptr, positions_ptr, token_table_ptr, position_table_ptr, y_ptr,
     token_table_V_stride, token_table_V_size, position_table_P_stride, position_table_P_size,
-    n_rows, n_cols, n1, n2, n3, n4, n5,
+    n_rows, n_cols, n1, n2, n3, n4, n5, by0, by1, by2, by3, by4,
     y_s0, y_s1, y_s2, y_s3, y_s4, y_s5, y_s6,
     ids_s0, ids_s1, ids_s2, ids_s3, ids_s4, ids_s5, ids_s6,
     token_table_base_s0, token_table_base_s1, token_table_base_s2, token_table_base_s3,
@@ -78,9 +78,9 @@ def _embedding_add_strided(
     ROWS: tl.constexpr, COLUMNS: tl.constexpr,
 ):  # fmt: skip
     """Tensors of any strides, read in place: tiles of rows and columns over up to six dims."""
-    rows, cols, row_mask, col_mask = tile(n_rows, n_cols, UNIT, WIDE, ROWS, COLUMNS)
+    rows, cols, row_mask, col_mask = tile(n_rows, n_cols, by0, UNIT, WIDE, ROWS, COLUMNS)
     mask = row_mask & col_mask
-    at = coordinates(rows, cols, n1, n2, n3, n4, n5, RANK, UNIT)
+    at = coordinates(rows, cols, n1, n2, n3, n4, n5, by1, by2, by3, by4, RANK, UNIT)
     y_at = offsets(at, (y_s0, y_s1, y_s2, y_s3, y_s4, y_s5, y_s6), y_layout, RANK, UNIT)
     ids_at = offsets(
         at, (ids_s0, ids_s1, ids_s2, ids_s3, ids_s4, ids_s5, ids_s6), ids_layout, RANK, UNIT

@@ -35,10 +35,10 @@ def _geglu_dense(a_ptr, b_ptr, y_ptr, numel, WIDE: tl.constexpr, BLOCK: tl.const
     tl.store(y_ptr + at, y.to(y_ptr.dtype.element_ty), mask=mask)
 
 
-@triton.jit(do_not_specialize=range(3, 31))
+@triton.jit(do_not_specialize=range(3, 36))
 def _geglu_strided(
     a_ptr, b_ptr, y_ptr,
-    n_rows, n_cols, n1, n2, n3, n4, n5,
+    n_rows, n_cols, n1, n2, n3, n4, n5, by0, by1, by2, by3, by4,
     y_s0, y_s1, y_s2, y_s3, y_s4, y_s5, y_s6,
     a_s0, a_s1, a_s2, a_s3, a_s4, a_s5, a_s6,
     b_s0, b_s1, b_s2, b_s3, b_s4, b_s5, b_s6,
@@ -47,9 +47,9 @@ def _geglu_strided(
     ROWS: tl.constexpr, COLUMNS: tl.constexpr,
 ):  # fmt: skip
     """Tensors of any strides, read in place: tiles of rows and columns over up to six dims."""
-    rows, cols, row_mask, col_mask = tile(n_rows, n_cols, UNIT, WIDE, ROWS, COLUMNS)
+    rows, cols, row_mask, col_mask = tile(n_rows, n_cols, by0, UNIT, WIDE, ROWS, COLUMNS)
     mask = row_mask & col_mask
-    at = coordinates(rows, cols, n1, n2, n3, n4, n5, RANK, UNIT)
+    at = coordinates(rows, cols, n1, n2, n3, n4, n5, by1, by2, by3, by4, RANK, UNIT)
     y_at = offsets(at, (y_s0, y_s1, y_s2, y_s3, y_s4, y_s5, y_s6), y_layout, RANK, UNIT)
     a_at = offsets(at, (a_s0, a_s1, a_s2, a_s3, a_s4, a_s5, a_s6), a_layout, RANK, UNIT)
     b_at = offsets(at, (b_s0, b_s1, b_s2, b_s3, b_s4, b_s5, b_s6), b_layout, RANK, UNIT)
@@ -99,7 +99,7 @@ _CONFIGS = {
         ("sm_75", "sm_80", "sm_86", "sm_89", "sm_90", "sm_100", "sm_120", "gfx1100"),
         {
             2: rt.Config(
-                block=1024, warps=4, tile=(8, 256), turned=(128, 32), tile_warps=2, turned_warps=4
+                block=1024, warps=4, tile=(8, 256), turned=(128, 32), tile_warps=4, turned_warps=4
             ),
             4: rt.Config(
                 block=512, warps=2, tile=(8, 256), turned=(64, 32), tile_warps=4, turned_warps=2
@@ -110,7 +110,7 @@ _CONFIGS = {
         ("gfx90a", "gfx942", "gfx950"),
         {
             2: rt.Config(
-                block=1024, warps=2, tile=(8, 256), turned=(128, 32), tile_warps=2, turned_warps=4
+                block=1024, warps=2, tile=(8, 256), turned=(128, 32), tile_warps=4, turned_warps=4
             ),
             4: rt.Config(
                 block=512, warps=1, tile=(8, 256), turned=(64, 32), tile_warps=4, turned_warps=2

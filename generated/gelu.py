@@ -34,10 +34,10 @@ def _gelu_dense(x_ptr, y_ptr, numel, WIDE: tl.constexpr, BLOCK: tl.constexpr):
     tl.store(y_ptr + at, y.to(y_ptr.dtype.element_ty), mask=mask)
 
 
-@triton.jit(do_not_specialize=range(2, 23))
+@triton.jit(do_not_specialize=range(2, 28))
 def _gelu_strided(
     x_ptr, y_ptr,
-    n_rows, n_cols, n1, n2, n3, n4, n5,
+    n_rows, n_cols, n1, n2, n3, n4, n5, by0, by1, by2, by3, by4,
     y_s0, y_s1, y_s2, y_s3, y_s4, y_s5, y_s6,
     x_s0, x_s1, x_s2, x_s3, x_s4, x_s5, x_s6,
     y_layout: tl.constexpr, x_layout: tl.constexpr,
@@ -45,9 +45,9 @@ def _gelu_strided(
     ROWS: tl.constexpr, COLUMNS: tl.constexpr,
 ):  # fmt: skip
     """Tensors of any strides, read in place: tiles of rows and columns over up to six dims."""
-    rows, cols, row_mask, col_mask = tile(n_rows, n_cols, UNIT, WIDE, ROWS, COLUMNS)
+    rows, cols, row_mask, col_mask = tile(n_rows, n_cols, by0, UNIT, WIDE, ROWS, COLUMNS)
     mask = row_mask & col_mask
-    at = coordinates(rows, cols, n1, n2, n3, n4, n5, RANK, UNIT)
+    at = coordinates(rows, cols, n1, n2, n3, n4, n5, by1, by2, by3, by4, RANK, UNIT)
     y_at = offsets(at, (y_s0, y_s1, y_s2, y_s3, y_s4, y_s5, y_s6), y_layout, RANK, UNIT)
     x_at = offsets(at, (x_s0, x_s1, x_s2, x_s3, x_s4, x_s5, x_s6), x_layout, RANK, UNIT)
     x = tl.load(x_ptr + x_at, mask=mask_of(row_mask, col_mask, x_layout)).to(tl.float32)
@@ -91,7 +91,7 @@ _CONFIGS = {
         ("sm_75", "sm_80", "sm_86", "sm_89", "sm_90", "sm_100", "sm_120", "gfx1100"),
         {
             2: rt.Config(
-                block=2048, warps=4, tile=(8, 256), turned=(128, 32), tile_warps=2, turned_warps=4
+                block=2048, warps=4, tile=(8, 256), turned=(128, 32), tile_warps=4, turned_warps=4
             ),
             4: rt.Config(
                 block=1024, warps=4, tile=(8, 256), turned=(64, 32), tile_warps=4, turned_warps=2
@@ -102,7 +102,7 @@ _CONFIGS = {
         ("gfx90a", "gfx942", "gfx950"),
         {
             2: rt.Config(
-                block=2048, warps=2, tile=(8, 256), turned=(128, 32), tile_warps=2, turned_warps=4
+                block=2048, warps=2, tile=(8, 256), turned=(128, 32), tile_warps=4, turned_warps=4
             ),
             4: rt.Config(
                 block=1024, warps=2, tile=(8, 256), turned=(64, 32), tile_warps=4, turned_warps=2

@@ -38,10 +38,10 @@ def _lerp_dense(start_ptr, end_ptr, y_ptr, weight, numel, WIDE: tl.constexpr, BL
     tl.store(y_ptr + at, y.to(y_ptr.dtype.element_ty), mask=mask)
 
 
-@triton.jit(do_not_specialize=range(3, 32))
+@triton.jit(do_not_specialize=range(3, 37))
 def _lerp_strided(
     start_ptr, end_ptr, y_ptr, weight,
-    n_rows, n_cols, n1, n2, n3, n4, n5,
+    n_rows, n_cols, n1, n2, n3, n4, n5, by0, by1, by2, by3, by4,
     y_s0, y_s1, y_s2, y_s3, y_s4, y_s5, y_s6,
     start_s0, start_s1, start_s2, start_s3, start_s4, start_s5, start_s6,
     end_s0, end_s1, end_s2, end_s3, end_s4, end_s5, end_s6,
@@ -50,9 +50,9 @@ def _lerp_strided(
     ROWS: tl.constexpr, COLUMNS: tl.constexpr,
 ):  # fmt: skip
     """Tensors of any strides, read in place: tiles of rows and columns over up to six dims."""
-    rows, cols, row_mask, col_mask = tile(n_rows, n_cols, UNIT, WIDE, ROWS, COLUMNS)
+    rows, cols, row_mask, col_mask = tile(n_rows, n_cols, by0, UNIT, WIDE, ROWS, COLUMNS)
     mask = row_mask & col_mask
-    at = coordinates(rows, cols, n1, n2, n3, n4, n5, RANK, UNIT)
+    at = coordinates(rows, cols, n1, n2, n3, n4, n5, by1, by2, by3, by4, RANK, UNIT)
     y_at = offsets(at, (y_s0, y_s1, y_s2, y_s3, y_s4, y_s5, y_s6), y_layout, RANK, UNIT)
     start_at = offsets(
         at,
@@ -121,7 +121,7 @@ _CONFIGS = {
         ("sm_75", "sm_80", "sm_86", "sm_89", "sm_90", "sm_100", "sm_120", "gfx1100"),
         {
             2: rt.Config(
-                block=1024, warps=4, tile=(8, 256), turned=(128, 32), tile_warps=2, turned_warps=4
+                block=1024, warps=4, tile=(8, 256), turned=(128, 32), tile_warps=4, turned_warps=4
             ),
             4: rt.Config(
                 block=512, warps=2, tile=(8, 256), turned=(64, 32), tile_warps=4, turned_warps=2
@@ -132,7 +132,7 @@ _CONFIGS = {
         ("gfx90a", "gfx942", "gfx950"),
         {
             2: rt.Config(
-                block=1024, warps=2, tile=(8, 256), turned=(128, 32), tile_warps=2, turned_warps=4
+                block=1024, warps=2, tile=(8, 256), turned=(128, 32), tile_warps=4, turned_warps=4
             ),
             4: rt.Config(
                 block=512, warps=1, tile=(8, 256), turned=(64, 32), tile_warps=4, turned_warps=2

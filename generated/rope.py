@@ -51,11 +51,11 @@ def _rope_formula(
     return y
 
 
-@triton.jit(do_not_specialize=range(4, 56))
+@triton.jit(do_not_specialize=range(4, 61))
 def _rope_strided(
     x_ptr, cos_ptr, sin_ptr, y_ptr,
     size_D, x_D_stride, x_D_size,
-    n_rows, n_cols, n1, n2, n3, n4, n5,
+    n_rows, n_cols, n1, n2, n3, n4, n5, by0, by1, by2, by3, by4,
     y_s0, y_s1, y_s2, y_s3, y_s4, y_s5, y_s6,
     index_D_s0, index_D_s1, index_D_s2, index_D_s3, index_D_s4, index_D_s5, index_D_s6,
     x_base_s0, x_base_s1, x_base_s2, x_base_s3, x_base_s4, x_base_s5, x_base_s6,
@@ -69,9 +69,9 @@ def _rope_strided(
     ROWS: tl.constexpr, COLUMNS: tl.constexpr,
 ):  # fmt: skip
     """Tensors of any strides, read in place: tiles of rows and columns over up to six dims."""
-    rows, cols, row_mask, col_mask = tile(n_rows, n_cols, UNIT, WIDE, ROWS, COLUMNS)
+    rows, cols, row_mask, col_mask = tile(n_rows, n_cols, by0, UNIT, WIDE, ROWS, COLUMNS)
     mask = row_mask & col_mask
-    at = coordinates(rows, cols, n1, n2, n3, n4, n5, RANK, UNIT)
+    at = coordinates(rows, cols, n1, n2, n3, n4, n5, by1, by2, by3, by4, RANK, UNIT)
     y_at = offsets(at, (y_s0, y_s1, y_s2, y_s3, y_s4, y_s5, y_s6), y_layout, RANK, UNIT)
     index_D = offsets(
         at,
@@ -177,7 +177,7 @@ _CONFIGS = {
         ("sm_75", "sm_80", "sm_86", "sm_89", "sm_90", "sm_100", "sm_120", "gfx1100"),
         {
             2: rt.Config(
-                block=2048, warps=4, tile=(4, 256), turned=(128, 32), tile_warps=2, turned_warps=4
+                block=2048, warps=4, tile=(4, 256), turned=(128, 32), tile_warps=4, turned_warps=4
             ),
             4: rt.Config(
                 block=1024, warps=4, tile=(4, 256), turned=(64, 32), tile_warps=4, turned_warps=2
@@ -188,7 +188,7 @@ _CONFIGS = {
         ("gfx90a", "gfx942", "gfx950"),
         {
             2: rt.Config(
-                block=2048, warps=2, tile=(4, 256), turned=(128, 32), tile_warps=2, turned_warps=4
+                block=2048, warps=2, tile=(4, 256), turned=(128, 32), tile_warps=4, turned_warps=4
             ),
             4: rt.Config(
                 block=1024, warps=2, tile=(4, 256), turned=(64, 32), tile_warps=4, turned_warps=2

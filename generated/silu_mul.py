@@ -35,10 +35,10 @@ def _silu_mul_dense(gate_ptr, up_ptr, y_ptr, numel, WIDE: tl.constexpr, BLOCK: t
     tl.store(y_ptr + at, y.to(y_ptr.dtype.element_ty), mask=mask)
 
 
-@triton.jit(do_not_specialize=range(3, 31))
+@triton.jit(do_not_specialize=range(3, 36))
 def _silu_mul_strided(
     gate_ptr, up_ptr, y_ptr,
-    n_rows, n_cols, n1, n2, n3, n4, n5,
+    n_rows, n_cols, n1, n2, n3, n4, n5, by0, by1, by2, by3, by4,
     y_s0, y_s1, y_s2, y_s3, y_s4, y_s5, y_s6,
     gate_s0, gate_s1, gate_s2, gate_s3, gate_s4, gate_s5, gate_s6,
     up_s0, up_s1, up_s2, up_s3, up_s4, up_s5, up_s6,
@@ -47,9 +47,9 @@ def _silu_mul_strided(
     ROWS: tl.constexpr, COLUMNS: tl.constexpr,
 ):  # fmt: skip
     """Tensors of any strides, read in place: tiles of rows and columns over up to six dims."""
-    rows, cols, row_mask, col_mask = tile(n_rows, n_cols, UNIT, WIDE, ROWS, COLUMNS)
+    rows, cols, row_mask, col_mask = tile(n_rows, n_cols, by0, UNIT, WIDE, ROWS, COLUMNS)
     mask = row_mask & col_mask
-    at = coordinates(rows, cols, n1, n2, n3, n4, n5, RANK, UNIT)
+    at = coordinates(rows, cols, n1, n2, n3, n4, n5, by1, by2, by3, by4, RANK, UNIT)
     y_at = offsets(at, (y_s0, y_s1, y_s2, y_s3, y_s4, y_s5, y_s6), y_layout, RANK, UNIT)
     gate_at = offsets(
         at, (gate_s0, gate_s1, gate_s2, gate_s3, gate_s4, gate_s5, gate_s6), gate_layout, RANK, UNIT
@@ -101,7 +101,7 @@ _CONFIGS = {
         ("sm_75", "sm_80", "sm_86", "sm_89", "sm_90", "sm_100", "sm_120", "gfx1100"),
         {
             2: rt.Config(
-                block=1024, warps=4, tile=(8, 256), turned=(128, 32), tile_warps=2, turned_warps=4
+                block=1024, warps=4, tile=(8, 256), turned=(128, 32), tile_warps=4, turned_warps=4
             ),
             4: rt.Config(
                 block=512, warps=2, tile=(8, 256), turned=(64, 32), tile_warps=4, turned_warps=2
@@ -112,7 +112,7 @@ _CONFIGS = {
         ("gfx90a", "gfx942", "gfx950"),
         {
             2: rt.Config(
-                block=1024, warps=2, tile=(8, 256), turned=(128, 32), tile_warps=2, turned_warps=4
+                block=1024, warps=2, tile=(8, 256), turned=(128, 32), tile_warps=4, turned_warps=4
             ),
             4: rt.Config(
                 block=512, warps=1, tile=(8, 256), turned=(64, 32), tile_warps=4, turned_warps=2

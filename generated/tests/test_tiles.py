@@ -10,7 +10,8 @@ import torch
 import triton
 import triton.language as tl
 
-from .._tiles import coordinates, inside, offsets, step
+from .._elementwise import divider
+from .._tiles import coordinates, divided, inside, offsets, step
 from ._call import DEVICE, Fault, needs_kernels
 
 UNIT_COLUMNS, UNIT_ROWS, ZERO_COLUMNS, ZERO_ROWS, FOLDED = 1, 2, 3, 4, 5
@@ -30,6 +31,10 @@ def _addresses(
     n3,
     n4,
     n5,
+    by1,
+    by2,
+    by3,
+    by4,
     s0,
     s1,
     s2,
@@ -42,19 +47,20 @@ def _addresses(
     UNIT: tl.constexpr,
     ROWS: tl.constexpr,
     COLUMNS: tl.constexpr,
+    POSITION: tl.constexpr,
 ):
-    """The offsets of some rows, and of the first columns, in a tensor."""
+    """The offsets of some rows, and of the first columns, in a tensor; computed as `POSITION`, a type of integers."""
     row = tl.arange(0, ROWS)[None, :]
-    cols = tl.arange(0, COLUMNS)[:, None].to(tl.int64)
+    cols = tl.arange(0, COLUMNS)[:, None].to(POSITION)
     i0, i1, i2, i3, i4, column, outer, inner = coordinates(
-        tl.load(rows_ptr + row), cols, n1, n2, n3, n4, n5, RANK, UNIT
+        tl.load(rows_ptr + row).to(POSITION), cols, n1, n2, n3, n4, n5, by1, by2, by3, by4, RANK, UNIT
     )
     # What a space of fewer dims has no use for must not matter.
     i1, i2 = i1 + (RANK < 6) * 977, i2 + (RANK < 5) * 977
     i3, i4 = i3 + (RANK < 4) * 977, i4 + (RANK < 3) * 977
     at = (i0, i1, i2, i3, i4, column, outer, inner)
     found = offsets(at, (s0, s1, s2, s3, s4, s5, s6), LAYOUT, RANK, UNIT)
-    tl.store(result_ptr + row * COLUMNS + cols, found + tl.zeros((COLUMNS, ROWS), tl.int64))
+    tl.store(result_ptr + row * COLUMNS + cols, found + tl.zeros((COLUMNS, ROWS), POSITION))
 
 
 def _expected(row: int, column: int, sizes: list[int], strides: list[int], layout: int) -> int:
@@ -119,33 +125,60 @@ def _check_offsets(
     strides = [one * stride for one in (1000003, *(50021, 4007, 211, 17, 3, 2)[6 - rank :])]
     rows = torch.randint(3 * math.prod([*inner, unit ** len(inner)]), (_ROWS,), generator=generator)
     unused = 6 - rank
-    result = torch.full((_ROWS, _COLUMNS), -1, dtype=torch.int64, device=DEVICE)
-    _addresses[(1,)](
-        rows.to(DEVICE),
-        result,
-        *[1] * unused,
-        *inner,
-        _FOLD,
-        strides[0],
-        *[_UNUSED] * unused,
-        *strides[1:],
-        LAYOUT=layout,
-        RANK=rank,
-        UNIT=unit,
-        ROWS=_ROWS,
-        COLUMNS=_COLUMNS,
-    )
-    scale = 1 if layout & IN_ELEMENTS else unit
     sizes = [size * unit for size in inner]
-    elements = [stride * scale for stride in strides]
-    for row, column in itertools.product(range(_ROWS), range(_COLUMNS)):
-        wanted = _expected(int(rows[row]), column, sizes, elements, layout)
-        found = int(result[row, column])
-        if found != wanted:
-            place = f"row {int(rows[row])} and column {column}"
-            raise Fault(
-                f"rank {rank}, unit {unit}, layout {layout}: {found} at {place}, not {wanted}"
-            )
+    is_short = stride == size[1] == 1
+    for position, dividers in ((tl.int64, [None] * 4), (tl.int32, [divider(one) for one in [1] * unused + sizes])):
+        if position == tl.int32 and not is_short:
+            continue
+        result = torch.full((_ROWS, _COLUMNS), -1, dtype=torch.int64, device=DEVICE)
+        _addresses[(1,)](
+            rows.to(DEVICE),
+            result,
+            *[1] * unused,
+            *inner,
+            _FOLD,
+            *dividers,
+            strides[0],
+            *[_UNUSED] * unused,
+            *strides[1:],
+            LAYOUT=layout,
+            RANK=rank,
+            UNIT=unit,
+            ROWS=_ROWS,
+            COLUMNS=_COLUMNS,
+            POSITION=position,
+        )
+        scale = 1 if layout & IN_ELEMENTS else unit
+        elements = [stride * scale for stride in strides]
+        for row, column in itertools.product(range(_ROWS), range(_COLUMNS)):
+            wanted = _expected(int(rows[row]), column, sizes, elements, layout)
+            found = int(result[row, column])
+            if found != wanted:
+                place = f"row {int(rows[row])} and column {column} as {position}"
+                raise Fault(f"rank {rank}, unit {unit}, layout {layout}: {found} at {place}, not {wanted}")
+
+
+@triton.jit
+def _division(n_ptr, quotient_ptr, rest_ptr, size, by, COUNT: tl.constexpr):
+    """The quotients and the rests of some numbers."""
+    place = tl.arange(0, COUNT)
+    quotient, rest = divided(tl.load(n_ptr + place), size, by)
+    tl.store(quotient_ptr + place, quotient)
+    tl.store(rest_ptr + place, rest)
+
+
+def check_divided() -> None:
+    """Divisions of 32-bit numbers by a product, at the numbers where a quotient steps and at the greatest."""
+    largest = 2**31 - 1
+    for size in (1, 2, 3, 5, 7, 12, 641, 4095, 4096, 4097, 65537, 2**30 - 1, 2**30, 2**30 + 1, largest):
+        greatest = largest // size * size
+        numbers = [0, 1, size - 1, size, greatest - 1, greatest, largest - 1, largest]
+        n = torch.tensor(numbers, dtype=torch.int64).clamp(max=largest).to(torch.int32)
+        quotients, rests = (torch.full_like(n, -7, device=DEVICE) for _ in range(2))
+        _division[(1,)](n.to(DEVICE), quotients, rests, size, divider(size), COUNT=len(numbers))
+        for one, quotient, rest in zip(n.tolist(), quotients.tolist(), rests.tolist()):
+            if (quotient, rest) != divmod(one, size):
+                raise Fault(f"{one} by {size}: {quotient}, {rest}, not {divmod(one, size)}")
 
 
 def check_gathered() -> None:
@@ -175,6 +208,11 @@ def _check_gathered(index: torch.Tensor, stride: int, size: int, unit: int) -> N
 def test_offsets() -> None:
     needs_kernels()
     check_offsets()
+
+
+def test_divided() -> None:
+    needs_kernels()
+    check_divided()
 
 
 def test_gathered() -> None:

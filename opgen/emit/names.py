@@ -42,8 +42,8 @@ RESERVED = frozenset(
 )
 
 
-#: The sizes of the space that a strided kernel walks.
-SPACE = ("n_rows", "n_cols", "n1", "n2", "n3", "n4", "n5")
+#: The sizes of the space that a strided kernel walks, and what divides by its column tiles and by n1 to n4.
+SPACE = ("n_rows", "n_cols", "n1", "n2", "n3", "n4", "n5", "by0", "by1", "by2", "by3", "by4")
 #: Names that every kernel has.
 KERNEL_NAMES = frozenset(
     {*SPACE, "numel", "program", "at", "mask", "rows", "cols", "inside", "row_mask", "col_mask"}

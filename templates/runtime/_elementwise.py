@@ -98,7 +98,8 @@ class Launch:
     """A chosen kernel and its figures.
 
     `dense` kernels walk `numel` elements in memory order. Strided ones take `space` (rows, columns, four inner
-    sizes, in multiples of `unit`; the size of a folded last dim), seven strides for each access (in such multiples too, unless its layout class says
+    sizes, in multiples of `unit`; the size of a folded last dim; what divides by the column tiles of a row and by the
+    inner sizes), seven strides for each access (in such multiples too, unless its layout class says
     otherwise) and the layout classes.
     """
 
@@ -113,7 +114,7 @@ class Launch:
     rank: int = 1
     unit: int = 1
     tile: tuple[int, int] = (1, 1)
-    space: tuple[int, ...] = ()
+    space: tuple[int | None, ...] = ()
     strides: tuple[int, ...] = ()
     layouts: tuple[int, ...] = ()
 
@@ -174,17 +175,25 @@ def _strided(sizes: tuple[int, ...], strides: tuple[tuple[int, ...], ...], confi
         unit if _is_even(tile_sizes, operand, kind, last, unit) else 1
         for operand, kind, last in zip(tile_strides, layouts, inner)
     )
-    between = tuple(size // unit for size in tile_sizes[1:-1])
+    unused, between = (1,) * (MAX_DIMS - len(tile_sizes)), tile_sizes[1:-1]
+    col_tiles = -(-tile_sizes[-1] // columns)
     return Launch(
         dense=False,
-        grid=(-(-n_rows // rows) * -(-tile_sizes[-1] // columns),),
+        grid=(-(-n_rows // rows) * col_tiles,),
         # The tiles of a row are counted by rounding its columns up, in as many bits.
         wide=needs_wide(sizes, strides, rows * columns) or tile_sizes[-1] > LARGEST_INT32 - columns,
         warps=warps,
         rank=len(tile_sizes),
         unit=unit,
         tile=(rows, columns),
-        space=(n_rows, tile_sizes[-1] // unit, *(1,) * (MAX_DIMS - 2 - len(between)), *between, fold),
+        space=(
+            n_rows,
+            tile_sizes[-1] // unit,
+            *unused,
+            *(size // unit for size in between),
+            fold,
+            *map(divider, (col_tiles, *unused, *between)),
+        ),
         strides=tuple(
             stride // own
             for operand, last, own in zip(tile_strides, inner, units)
@@ -192,6 +201,19 @@ def _strided(sizes: tuple[int, ...], strides: tuple[tuple[int, ...], ...], confi
         ),
         layouts=tuple(kind if own == unit else kind + _ODD for kind, own in zip(layouts, units)),
     )
+
+
+def divider(size: int) -> int | None:
+    """What a kernel divides numbers of 31 bits by `size` with: n // size is (n * multiplier) >> (31 + shift).
+
+    The multiplier is in the lower 32 bits, the shift in those above (Granlund and Montgomery, "Division by invariant
+    integers using multiplication", PLDI 1994); 32 is added to it, so that the number has more than 32 bits, and one
+    type. None where the size is PyTorch's symbol: kernels then divide as usual.
+    """
+    if type(size) is not int:
+        return None
+    shift = (size - 1).bit_length()
+    return 32 + shift << 32 | -(-(1 << 31 + shift) // size)
 
 
 def _folded(
