@@ -77,7 +77,7 @@ def reciprocal_estimate(d):
 
 @triton.jit
 def exp_estimate(x, t):
-    """e and c with e^x = e c, for float32 x and t = x log2(e): the hardware's 2^t, and what the
+    """e and c with e^x = e + e c, for float32 x and t = x log2(e): the hardware's 2^t, and what the
     rounding of t lost.
 
     c is exact only where a multiply-add is fused. It is NaN for no x but NaN: the maximum takes its
@@ -85,7 +85,7 @@ def exp_estimate(x, t):
     """
     lost = tl.fma(t, -0.6931471824645996, x)
     lost = tl.fma(t, 1.904654299957768e-09, lost)
-    return tl.exp2(t), tl.maximum(lost, -0.5) + 1.0
+    return tl.exp2(t), tl.maximum(lost, -0.5)
 
 
 @triton.jit

@@ -48,7 +48,9 @@ def _masked_softmax_sum0_terms(mask_, scores, scale, max0):
 @triton.jit
 def _masked_softmax_formula(mask_, scores, scale, max0, sum0):
     """`y` of masked_softmax for one tile, in the types that it computes in."""
-    y = div(exp(tl.where(mask_, scores * scale, -float("inf")) - max0), sum0)
+    y = exp(tl.where(mask_, scores * scale, -float("inf")) - max0) * div(
+        tl.full([], 1.0, tl.float32), sum0
+    )
     return y
 
 
@@ -486,7 +488,7 @@ def reference(
     scale = rt.eager.scalar(scale, torch.float32, device)
     t0 = torch.where(mask, scores * scale, rt.eager.scalar(-float("inf"), torch.float32, device))
     t1 = torch.exp(t0 - rt.eager.max_over(t0, (-1,)))
-    y = t1 / t1.sum(-1, keepdim=True)
+    y = t1 * (1.0 / t1.sum(-1, keepdim=True))
     return y.to(T).contiguous()
 
 

@@ -41,7 +41,7 @@ def _softmax_sum0_terms(x, max0):
 @triton.jit
 def _softmax_formula(x, max0, sum0):
     """`y` of softmax for one tile, in the types that it computes in."""
-    y = div(exp(x - max0), sum0)
+    y = exp(x - max0) * div(tl.full([], 1.0, tl.float32), sum0)
     return y
 
 
@@ -378,7 +378,7 @@ def reference(x: torch.Tensor) -> torch.Tensor:
     T = x.dtype
     x = x.to(torch.float32)
     t0 = torch.exp(x - rt.eager.max_over(x, (-1,)))
-    y = t0 / t0.sum(-1, keepdim=True)
+    y = t0 * (1.0 / t0.sum(-1, keepdim=True))
     return y.to(T).contiguous()
 
 

@@ -18,7 +18,7 @@ def oracle(scores, mask, scale):
     scale = scalar(scale, "f32")
     t0 = where(mask, scores * scale, -float("inf"))
     t1 = exp(t0 - max_over(t0, "B H Q K", "K"))
-    y = t1 / sum_over(t1, "B H Q K", "K")
+    y = t1 * (1.0 / sum_over(t1, "B H Q K", "K"))
     return y
 
 

@@ -15,7 +15,7 @@ def oracle(x):
     """`y`, as intervals of what a kernel may give."""
     x = exact(x)
     t0 = exp(x - max_over(x, "... C", "C"))
-    y = t0 / sum_over(t0, "... C", "C")
+    y = t0 * (1.0 / sum_over(t0, "... C", "C"))
     return y
 
 

@@ -42,8 +42,8 @@ def exp(x):
         return tl.exp(x)
     else:
         # Below 128, to which the exponent may round up where the result is still finite.
-        estimate, correction = exp_estimate(x, at_most(x * 1.4426950408889634, 127.99999237060547))
-        return estimate * correction
+        estimate, lost = exp_estimate(x, at_most(x * 1.4426950408889634, 127.99999237060547))
+        return tl.fma(estimate, lost, estimate)
 
 
 @triton.jit
@@ -179,8 +179,8 @@ def sigmoid(x):
     elif INTERPRETED:
         return 1.0 / (1.0 + tl.exp(-x))
     else:
-        estimate, correction = exp_estimate(-x, x * -1.4426950408889634)
-        y, lost = reciprocal_estimate(estimate * correction + 1.0)
+        estimate, lost = exp_estimate(-x, x * -1.4426950408889634)
+        y, lost = reciprocal_estimate(estimate * (lost + 1.0) + 1.0)
         # `lost` is NaN where the sum is infinite; the maximum then takes its other operand, and y stays 0.
         return y * tl.maximum(lost, -0.5) + y
 

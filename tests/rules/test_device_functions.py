@@ -24,6 +24,8 @@ FILES = (
 
 #: Builtins that Triton's compiler knows.
 KNOWN = frozenset({"float", "hasattr", "int", "isinstance", "len", "max", "min", "range"})
+#: Modules of Triton that device functions use besides `tl`.
+TRITONS = frozenset({"libdevice"})
 
 
 def parsed(path: Path) -> ast.Module:
@@ -61,7 +63,7 @@ def faults(tree: ast.Module, shared: frozenset[str]) -> list[str]:
         for alias in node.names
         if alias.name in shared and alias.asname in (None, alias.name)
     }
-    known = {*defined(tree), *imported, *KNOWN, "tl"}
+    known = {*defined(tree), *imported, *KNOWN, *TRITONS, "tl"}
     return [
         f"{function.name}, line {name.lineno}: {name.id}"
         for function in device_functions(tree)
