@@ -168,17 +168,18 @@ def _division(n_ptr, quotient_ptr, rest_ptr, size, by, COUNT: tl.constexpr):
 
 
 def check_divided() -> None:
-    """Divisions of 32-bit numbers by a product, at the numbers where a quotient steps and at the greatest."""
+    """Divisions of 32-bit numbers, by a product and as they are, where a quotient steps and at the greatest numbers."""
     largest = 2**31 - 1
     for size in (1, 2, 3, 5, 7, 12, 641, 4095, 4096, 4097, 65537, 2**30 - 1, 2**30, 2**30 + 1, largest):
         greatest = largest // size * size
         numbers = [0, 1, size - 1, size, greatest - 1, greatest, largest - 1, largest]
-        n = torch.tensor(numbers, dtype=torch.int64).clamp(max=largest).to(torch.int32)
-        quotients, rests = (torch.full_like(n, -7, device=DEVICE) for _ in range(2))
-        _division[(1,)](n.to(DEVICE), quotients, rests, size, divider(size), COUNT=len(numbers))
-        for one, quotient, rest in zip(n.tolist(), quotients.tolist(), rests.tolist()):
-            if (quotient, rest) != divmod(one, size):
-                raise Fault(f"{one} by {size}: {quotient}, {rest}, not {divmod(one, size)}")
+        n = torch.tensor(numbers, dtype=torch.int32)
+        for by in (divider(size), None):
+            quotients, rests = (torch.full_like(n, -7, device=DEVICE) for _ in range(2))
+            _division[(1,)](n.to(DEVICE), quotients, rests, size, by, COUNT=len(numbers))
+            for one, quotient, rest in zip(numbers, quotients.tolist(), rests.tolist()):
+                if (quotient, rest) != divmod(one, size):
+                    raise Fault(f"{one} by {size} ({by}): {quotient}, {rest}, not {divmod(one, size)}")
 
 
 def check_gathered() -> None:

@@ -192,7 +192,7 @@ def _strided(sizes: tuple[int, ...], strides: tuple[tuple[int, ...], ...], confi
             *unused,
             *(size // unit for size in between),
             fold,
-            *map(divider, (col_tiles, *unused, *between)),
+            *dividers((col_tiles, *unused, *between)),
         ),
         strides=tuple(
             stride // own
@@ -203,15 +203,18 @@ def _strided(sizes: tuple[int, ...], strides: tuple[tuple[int, ...], ...], confi
     )
 
 
-def divider(size: int) -> int | None:
+def dividers(sizes: tuple[int, ...]) -> tuple[int | None, ...]:
+    """What a kernel divides by the sizes with; traced, None: sizes may be symbols, and Inductor's integers have 32 bits."""
+    return (None,) * len(sizes) if is_traced() else tuple(map(divider, sizes))
+
+
+def divider(size: int) -> int:
     """What a kernel divides numbers of 31 bits by `size` with: n // size is (n * multiplier) >> (31 + shift).
 
     The multiplier is in the lower 32 bits, the shift in those above (Granlund and Montgomery, "Division by invariant
     integers using multiplication", PLDI 1994); 32 is added to it, so that the number has more than 32 bits, and one
-    type. None where the size is PyTorch's symbol: kernels then divide as usual.
+    type.
     """
-    if type(size) is not int:
-        return None
     shift = (size - 1).bit_length()
     return 32 + shift << 32 | -(-(1 << 31 + shift) // size)
 

@@ -217,25 +217,23 @@ def decode_f8e5m2(bits):
 
 @triton.jit
 def div(x, y):
-    """The quotient of two floats, one of which may be a Python number, within 2 units in the last place."""
-    if (x + y).dtype == tl.float64 or (x + y).shape == ():
+    """The quotient of two floats, one of which may be a Python number, within 2.5 units in the last place."""
+    if (x + y).dtype == tl.float64 or (x + y).shape == y.shape:
         return x / y
     else:
-        y = tl.cast(y, tl.float32)
-        if y.shape == ():
-            return _div_by_scalar(x, y)
-        else:
-            return x / y
+        return _div_by_few(x, tl.cast(y, tl.float32))
 
 
 @triton.jit
-def _div_by_scalar(x, y):
-    """`x / y` for one divisor: the product with its reciprocal, where both are normal numbers."""
-    if (tl.abs(y) >= 1.1754943508222875e-38) & (tl.abs(y) < 8.507059173023462e37):
-        quotient = x * (1.0 / y)
-    else:
-        quotient = x / y
-    return quotient
+def _div_by_few(x, y):
+    """`x / y` for divisors that each serve many of x: two products for each of these, the second with a reciprocal.
+
+    The first is with a power of two where a reciprocal would not be a normal number, and with 1 elsewhere.
+    """
+    size = tl.abs(y)
+    scale = tl.where(size < 1.1754943508222875e-38, 18446744073709551616.0, 1.0)
+    scale = tl.where(size < 8.507059173023462e37, scale, 5.421010862427522e-20)
+    return (x * scale) * (1.0 / (y * scale))
 
 
 @triton.jit

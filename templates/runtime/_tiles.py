@@ -56,8 +56,8 @@ def divided(n, size, by):
     if by is None or n.dtype == tl.int64:
         quotient = n // size
     else:
-        product = (n.to(tl.uint32) * 2).to(tl.uint64) * tl.cast(by & 0xFFFFFFFF, tl.uint64)
-        quotient = ((product >> 32).to(tl.uint32) >> tl.cast((by >> 32) & 31, tl.uint32)).to(tl.int32)
+        product = (n.to(tl.uint32) * 2).to(tl.uint64) * (by & 0xFFFFFFFF)
+        quotient = ((product >> 32) >> ((by >> 32) & 31)).to(tl.int32)
     return quotient, n - quotient * size
 
 
