@@ -14,6 +14,8 @@ _IDEMPOTENT = {"max", "min", "any", "all"}
 
 _LAST = "tl.minimum(first + blocks * COLUMNS, count)"
 
+_UNIT_OF_STRIDES = "16 >> LAYOUT // 100"
+
 
 def same_stores(site: Site) -> str | None:
     """Why a kernel may read with another mask."""
@@ -99,6 +101,20 @@ def _gives_size(function: ast.FunctionDef) -> bool:
     last = function.body[-1]
     value = last.value if isinstance(last, ast.Return) else None
     return isinstance(value, ast.Call) and ast.unparse(value.func) == "tl.abs"
+
+
+def same_unit(site: Site) -> str | None:
+    """Why the hundreds of a layout may be counted otherwise, where rows that do not move return before."""
+    if (site.function, site.before) != ("row_offsets", "100") or not site.line_text.endswith(
+        _UNIT_OF_STRIDES
+    ):
+        return None
+    moving = [100 * shift + 10 * rows + cols for shift in range(5) for rows in (1, 2) for cols in range(3)]
+    if all(layout // 100 == layout // int(site.after) for layout in moving):
+        return (
+            "of every layout that moves along the rows, and so has a tens digit, it gives the same hundreds"
+        )
+    return None
 
 
 def are_of_products(module: str) -> bool:
