@@ -174,6 +174,20 @@ def check_offsets() -> None:
                     _check_offsets(group, (100 * shift, 2), unit, wide, strides, tl.int64)
 
 
+def check_offsets_of_a_tile() -> None:
+    """Rows that all lie in the innermost dim, along which a tensor does not move: one offset for all of them."""
+    rows = _Group(_along_rows, 4, 10)
+    for rank, first in itertools.product((2, 3, 4), (0, 1, 7)):
+        inner, outer = _INNER[: rank - 1], _STRIDES[-rank:-1]
+        size = inner[-1] * _POSITIONS
+        positions = torch.arange(_POSITIONS) + first * size + size // 2 // _POSITIONS * _POSITIONS
+        for shift, position in itertools.product(range(5), (tl.int64, tl.int32)):
+            _check_offsets(
+                rows, (100 * shift, 3), _POSITIONS, inner, (*outer, 0), position, positions, unread=_UNUSED
+            )
+        _check_offsets(rows, (0, 3), _POSITIONS, inner, (*_WIDE_STRIDES[-rank:-1], 0), tl.int64, positions)
+
+
 def _check_offsets(
     group: _Group,
     hundreds_and_kind: tuple[int, int],
@@ -181,13 +195,19 @@ def _check_offsets(
     inner: Sequence[int],
     strides: Sequence[int],
     position: Any,
+    positions: torch.Tensor | None = None,
+    unread: int = 0,
 ) -> None:
+    """`unread` is passed for a stride of 0 along the innermost dim, which no kernel reads."""
     hundreds, kind = hundreds_and_kind
-    layout = hundreds + kind * group.place + (2 - kind) * (11 - group.place)
+    layout = hundreds + kind * group.place + abs(2 - kind) * (11 - group.place)
     sizes = [size * unit for size in inner]
     generator = torch.Generator().manual_seed(len(strides))
-    positions = torch.randint(3 * math.prod(sizes), (_POSITIONS,), generator=generator)
+    if positions is None:
+        positions = torch.randint(3 * math.prod(sizes), (_POSITIONS,), generator=generator)
     along = [stride * (16 >> hundreds // 100) for stride in strides]
+    if unread:
+        strides = (*strides[:-1], unread)
     if kind == 1:
         along[-1], strides = 1, (*strides[:-1], _UNUSED)
     wanted = [_offset(one, sizes, along) if kind else 0 for one in positions.tolist()]
@@ -233,17 +253,17 @@ def _masks(rows_ptr, columns_ptr, result_ptr, LAYOUT: tl.constexpr, SIZE: tl.con
 
 
 def check_masks() -> None:
-    """A tensor that does not move along the rows, or the columns, is inside whichever are."""
+    """A tensor that does not move along the rows, or the columns, is inside whichever are; or not within a tile's rows."""
     rows, columns = [0, 1, 1, 0, 1, 0, 0, 1], [1, 1, 0, 1, 0, 1, 0, 0]
-    for shift, by_row, by_column in itertools.product(range(5), range(3), range(3)):
-        if by_row == by_column == 0:
+    for shift, by_row, by_column in itertools.product(range(5), range(4), range(3)):
+        if by_row in (0, 3) and by_column == 0:
             continue
         layout = 100 * shift + 10 * by_row + by_column
         result = torch.full((_SIZE, _SIZE), -1, dtype=torch.int32, device=DEVICE)
         given = (torch.tensor(one, dtype=torch.int32, device=DEVICE) for one in (rows, columns))
         _masks[(1,)](*given, result, LAYOUT=layout, SIZE=_SIZE)
         wanted = [
-            [int((row or by_row == 0) and (column or by_column == 0)) for column in columns]
+            [int((row or by_row in (0, 3)) and (column or by_column == 0)) for column in columns]
             for row in rows
         ]
         if result.tolist() != wanted:
@@ -306,6 +326,11 @@ def test_figures() -> None:
 def test_offsets() -> None:
     needs_kernels()
     check_offsets()
+
+
+def test_offsets_of_a_tile() -> None:
+    needs_kernels()
+    check_offsets_of_a_tile()
 
 
 def test_masks() -> None:

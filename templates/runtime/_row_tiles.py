@@ -2,7 +2,8 @@
 
 The rows of a tile run over the dims that are kept (up to four after merging), its columns over those that are reduced
 (up to three). A tensor's layout is two digits: how it moves along the rows, then along the columns. 0 is not at all, 1
-with stride 1 along the innermost dim, 2 with any strides. The hundreds say in what its strides come: 0 in multiples of
+with stride 1 along the innermost dim, 2 with any strides; along the rows, 3 is with any strides but not within a tile,
+whose rows all lie in the innermost dim. The hundreds say in what its strides come: 0 in multiples of
 16 elements, 1 of 8, 2 of 4, 3 of 2, 4 of 1.
 """
 
@@ -62,7 +63,10 @@ def col_coordinates(cols, m1, m2, RANK: tl.constexpr, UNIT: tl.constexpr):
 
 @triton.jit
 def row_offsets(at, strides, LAYOUT: tl.constexpr, RANK: tl.constexpr):
-    """The rows' part of a tensor's offsets, `[ROWS, 1]`, in elements; 0 where it does not move along them."""
+    """The rows' part of a tensor's offsets, `[ROWS, 1]`, in elements; 0 where it does not move along them.
+
+    `[1, 1]` where it does not move within a tile.
+    """
     KIND: tl.constexpr = LAYOUT // 10 % 10
     SCALE: tl.constexpr = 16 >> LAYOUT // 100
     if KIND == 0:
@@ -75,12 +79,14 @@ def row_offsets(at, strides, LAYOUT: tl.constexpr, RANK: tl.constexpr):
         if RANK > 1:
             if KIND == 1:
                 result += at[3]
-            else:
+            elif KIND != 3:
                 result += moved(at[3], strides[3], SCALE)
         if RANK > 2:
             result += moved(at[2], strides[2], SCALE)
         if RANK > 3:
             result += moved(at[1], strides[1], SCALE)
+        if KIND == 3:
+            result = tl.max(result, 0, keep_dims=True)
         return result
 
 
@@ -111,7 +117,7 @@ def tile_mask(row_mask, col_mask, LAYOUT: tl.constexpr):
     """Which of a tensor's offsets are inside the space, in the shape that the offsets have."""
     if LAYOUT % 10 == 0:
         return row_mask
-    elif LAYOUT // 10 % 10 == 0:
+    elif LAYOUT // 10 % 10 == 0 or LAYOUT // 10 % 10 == 3:
         return col_mask
     else:
         return row_mask & col_mask

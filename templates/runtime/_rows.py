@@ -227,7 +227,8 @@ def _launch(
     tiles = -(-n_rows // tile_rows)
     row_unit = largest_unit((n_rows, *row_sizes[1:]), (16, 1)) if across else 1
     unit = largest_unit((n_cols, *col_sizes[1:]), (16, 8, 4, 2, 1))
-    accesses = [_layout(*access) for access in zip(parts, rows[1], columns[1])]
+    within = not is_traced() and len(row_sizes) > 1 and row_sizes[-1] % tile_rows == 0
+    accesses = [_layout(*access, within) for access in zip(parts, rows[1], columns[1])]
     grid: tuple[int, ...] = (min(tiles, tile.programs * multiprocessors or tiles),)
     pieces = (1, 0)
     if tile.strategy == "split":
@@ -275,9 +276,16 @@ def _inner(sizes: tuple[int, ...], dims: int, unit: int) -> tuple[int, ...]:
     return (*(1,) * (dims - 1 - len(inner)), *inner)
 
 
-def _layout(part: str, rows: tuple[int, ...], columns: tuple[int, ...]) -> tuple[tuple[int, ...], int]:
-    """The strides of one access, as its kernel takes them, and its layout."""
+def _layout(
+    part: str, rows: tuple[int, ...], columns: tuple[int, ...], within: bool
+) -> tuple[tuple[int, ...], int]:
+    """The strides of one access, as its kernel takes them, and its layout.
+
+    `within` says that the rows of each tile lie in the innermost dim of the rows.
+    """
     by_row = _kind(rows) if "r" in part else 0
+    if within and by_row == 2 and rows[-1] == 0 and "c" in part and "w" not in part:
+        by_row = 3
     by_column = _kind(columns) if "c" in part else 0
     if "w" in part:  # what is stored has the shape of its tile
         by_row, by_column = by_row or 2, by_column or 2 if "c" in part else 0
@@ -295,7 +303,7 @@ def _layout(part: str, rows: tuple[int, ...], columns: tuple[int, ...]) -> tuple
 
 
 def _kind(strides: tuple[int, ...]) -> int:
-    """0 for a group of dims in which an access does not move, 1 with stride 1 in the innermost, else 2."""
+    """0 for a group of dims in which an access does not move, 1 with stride 1 in the innermost, else 2; see `_row_tiles.py`."""
     return 0 if not any(strides) else 1 if strides[-1] == 1 else 2
 
 
