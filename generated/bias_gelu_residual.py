@@ -137,7 +137,7 @@ _CONFIGS = {
                 block=1024, warps=4, tile=(8, 256), turned=(128, 32), tile_warps=4, turned_warps=4
             ),
             4: rt.Config(
-                block=512, warps=2, tile=(8, 256), turned=(64, 32), tile_warps=4, turned_warps=2
+                block=512, warps=2, tile=(8, 256), turned=(64, 64), tile_warps=4, turned_warps=16
             ),
         },
     ),
@@ -148,7 +148,7 @@ _CONFIGS = {
                 block=1024, warps=2, tile=(8, 256), turned=(128, 32), tile_warps=4, turned_warps=4
             ),
             4: rt.Config(
-                block=512, warps=1, tile=(8, 256), turned=(64, 32), tile_warps=4, turned_warps=2
+                block=512, warps=1, tile=(8, 256), turned=(64, 64), tile_warps=4, turned_warps=8
             ),
         },
     ),

@@ -210,7 +210,7 @@ _CONFIGS = {
         ("sm_75", "sm_80", "sm_86", "sm_89", "sm_90", "sm_100", "sm_120", "gfx1100"),
         {
             8: rt.Config(
-                block=1024, warps=8, tile=(4, 256), turned=(64, 32), tile_warps=4, turned_warps=2
+                block=1024, warps=8, tile=(4, 256), turned=(64, 64), tile_warps=4, turned_warps=16
             )
         },
     ),
@@ -218,7 +218,7 @@ _CONFIGS = {
         ("gfx90a", "gfx942", "gfx950"),
         {
             8: rt.Config(
-                block=1024, warps=4, tile=(4, 256), turned=(64, 32), tile_warps=4, turned_warps=2
+                block=1024, warps=4, tile=(4, 256), turned=(64, 64), tile_warps=4, turned_warps=8
             )
         },
     ),

@@ -160,7 +160,7 @@ _CONFIGS = {
                 block=1024, warps=4, tile=(4, 256), turned=(128, 32), tile_warps=4, turned_warps=4
             ),
             4: rt.Config(
-                block=1024, warps=4, tile=(4, 256), turned=(64, 32), tile_warps=4, turned_warps=2
+                block=1024, warps=4, tile=(4, 256), turned=(64, 64), tile_warps=4, turned_warps=16
             ),
         },
     ),
@@ -171,7 +171,7 @@ _CONFIGS = {
                 block=1024, warps=2, tile=(4, 256), turned=(128, 32), tile_warps=4, turned_warps=4
             ),
             4: rt.Config(
-                block=1024, warps=2, tile=(4, 256), turned=(64, 32), tile_warps=4, turned_warps=2
+                block=1024, warps=2, tile=(4, 256), turned=(64, 64), tile_warps=4, turned_warps=8
             ),
         },
     ),

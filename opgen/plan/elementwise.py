@@ -110,6 +110,6 @@ def _config(graph: Graph, width: int, moved: int, target: Target) -> Elementwise
         warps=max(1, block * width // (accesses * 16 * target.warp_size)),
         tile=(4 if gathers else 8, 256),
         tile_warps=4,
-        turned=(128, 32) if narrow else (64, 32),
-        turned_warps=4 if narrow else 2,
+        turned=(128, 32) if narrow else (64, 64),
+        turned_warps=4 if narrow else 512 // target.warp_size,
     )
