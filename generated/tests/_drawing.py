@@ -41,6 +41,7 @@ from ._memory import (
     gapped_moved,
     paged,
     paged_apart,
+    transposed,
 )
 from ._random import rand
 
@@ -244,6 +245,8 @@ def layout_calls(case: Case) -> Iterator[Call]:
         for name in names[at : at + 1] if case.summed else names:
             if name in combined and len(names) > 1:
                 yield from maker.call(next(shapes), {name: layout}, offsets={name: 1})
+    # A tensor of the leading dim alone is then the same for all rows of a tile, of which some are not there.
+    yield from maker.call((33, 5), everywhere(case, transposed))
     rows = (200, *(1 for _ in case.space)) if case.has_leading else (200,)
     for name in names:
         yield from maker.call(rows, {name: paged})
