@@ -22,6 +22,9 @@ _WIDER = {"f32": "f64", "i32": "i64"}
 _FACTORS = 0.5
 """The scale of tensors that are contracted: what follows, such as a softmax, still varies."""
 
+_SPECIAL_ONE_IN = 5
+"""Of the calls that a special row would make infinite or NaN as a whole, one in so many has some."""
+
 Sizes = Mapping[str, int]
 Range = tuple[float, float]
 Number = Any  # bool, int or float
@@ -176,6 +179,11 @@ class Case:
             found += [[*range(leading if "..." in dims.split() else 0), *axes]]
         found = [axes for axes in found if axes]
         return found[seed % len(found)] if found else []
+
+    def is_contracted_twice(self, spec: TensorSpec) -> bool:
+        """Whether one product sums over rows of a tensor and another over what these gave: a special row decides all."""
+        names = {dim.name for dim in spec.named}
+        return sum(not names.isdisjoint(dims.split()) for dims in self.contractions) > 1
 
     def is_refused(self, call: Call) -> bool:
         """Whether a call reduces over nothing what has no value then."""
@@ -333,9 +341,9 @@ def make_arguments(case: Case, call: Call, device: torch.device) -> Arguments:
         if axes:
             width = _FACTORS if {dim.name for dim in spec.named} & {*case.contractions} else 1.0
             factors = case.factors(call)
-            values = draw_rows(
-                shape, axes, dtype, generator, limits, call.special, width, factors
-            )
+            seldom = case.is_contracted_twice(spec) and call.seed % _SPECIAL_ONE_IN
+            special = 0.0 if seldom else call.special
+            values = draw_rows(shape, axes, dtype, generator, limits, special, width, factors)
         else:
             special = 0.0 if case.summed else call.special
             values = draw_tensor(shape, dtype, generator, limits, special)

@@ -33,6 +33,12 @@ _DEEP, _BESIDE = 64, 2.0**17
 _TAIL = 112
 """Elements that are looked at, at the end of those that are too many; a multiple of 16, as some sizes are."""
 
+_SIDE = 16
+"""Elements of a row, where a result between two kernels has many rows."""
+
+_ENOUGH = 2**30
+"""Multiprocessors of a GPU on which every program has one tile."""
+
 _CONSTANTS = 3
 """Calls whose inputs are constant along a dim: one number may hide what another shows."""
 
@@ -62,6 +68,8 @@ def check_wide(case: Case) -> None:
         if case.summed:
             for call, whole in _lengthened(case, _tail_calls_of_sums(case)):
                 _check_tail(case, call, whole, 1)
+            for call, whole in _lengthened(case, _tail_calls_between(case), 2 * WIDE // _SIDE):
+                _check_rows_at_end(case, call, whole)
     except (NoMemoryError, torch.cuda.OutOfMemoryError) as reason:  # of a result between two kernels
         pytest.skip(str(reason))
     finally:
@@ -159,16 +167,36 @@ def _tail_calls_of_sums(case: Case) -> Iterator[tuple[Call, str | None]]:
                 yield call, None if dim == "..." else dim
 
 
+def _tail_calls_between(case: Case) -> Iterator[tuple[Call, str | None]]:
+    """Calls of many rows whose results between two kernels are written by products that descriptors read."""
+    types = _narrowest(case)
+    config = _streamed_everywhere(case, types)
+    if not config or case.seeds or not case.entry.variant(types).temporaries:
+        return
+    dim = rows_and_columns(case)[0]
+    sizes = {name: _TAIL if name == dim else _SIDE for name in case.names}
+    more = {"types": types, "config": config, "special": 0.0, "multiprocessors": _ENOUGH}
+    for call in Maker(case).sized(sizes, (_TAIL if dim == "..." else 1,), {}, **more):
+        yield call, None if dim == "..." else dim
+
+
+def _streamed_everywhere(case: Case, types: Mapping[str, torch.dtype]) -> tuple[Any, ...]:
+    """Blocks for every kernel of an op, of each product those that descriptors read; none where one has no such."""
+    by_kernel = zip(*(config for config, _ in streamed(case, types)))
+    found = [max(own, key=lambda one: one.strategy == "descriptors") for own in by_kernel]
+    return () if any(one.strategy == "pointers" for one in found) else tuple(found)
+
+
 def _lengthened(
-    case: Case, made: Iterable[tuple[Call, str | None]]
+    case: Case, made: Iterable[tuple[Call, str | None]], by: int = 2 * WIDE
 ) -> Iterator[tuple[Call, Call]]:
-    """Calls, and what they are with 2^31 more elements along a dim, where the op accepts that."""
+    """Calls, and what they are with more elements along a dim, where the op accepts that."""
     for call, long in made:
         sizes, leading = dict(call.sizes), call.leading
         if long is None:
-            leading = (2 * WIDE + _TAIL,)
+            leading = (by + _TAIL,)
         else:
-            sizes[long] += 2 * WIDE
+            sizes[long] += by
         if case.accepts(sizes, call.numbers) and case.divides(sizes):
             yield call, replace(call, sizes=sizes, leading=leading)
 
@@ -184,6 +212,16 @@ def _check_tail(case: Case, call: Call, whole: Call, step: int) -> None:
         if given[spec.name] is not None:
             own_step = step if spec is longer[0] else 1
             given[spec.name] = _with_tail(whole.shape(spec), given[spec.name], own_step)
+    _check_end(case, call, whole, arguments, given)
+
+
+def _check_rows_at_end(case: Case, call: Call, whole: Call) -> None:
+    """The last rows of a longer call, of several elements each."""
+    arguments = make_arguments(case, call, DEVICE)
+    given = dict(arguments.given)
+    for spec in case.tensors:
+        if given[spec.name] is not None and call.shape(spec) != whole.shape(spec):
+            given[spec.name] = _with_tail(whole.shape(spec), given[spec.name], 1)
     _check_end(case, call, whole, arguments, given)
 
 
@@ -219,7 +257,8 @@ def _check_end(
         case.entry.run(given, tuple(outputs) or None, call.config)
     written = [*outputs, *(given[spec.name] for spec in case.targets[len(case.results) :])]
     for spec, output in zip(case.targets, written):
-        tail = output.view(-1)[-_TAIL:].view(target_shapes(case, call)[spec.name])
+        shape = target_shapes(case, call)[spec.name]
+        tail = output.view(-1)[-math.prod(shape) :].view(shape)
         compare(case, call, spec, tail, expected[spec.name], None)
 
 

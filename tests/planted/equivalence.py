@@ -79,7 +79,7 @@ def _beyond_tests(site: Site) -> str | None:
         return "it takes partial sums of more elements than 32 bits count, in 16 GiB of memory"
     if site.function.endswith("_tiles") and "k_size" in site.line_text:
         return "it takes a sum over more positions than 32 bits count"
-    if site.function.endswith("_tiles") and "n_size" in site.line_text and rows.are_of_products(site.module):
+    if site.function.endswith("_tiles") and "n_size" in site.line_text and rows.are_summed_over(site):
         return "it takes rows of more elements than 32 bits count, over which another kernel sums"
     return None
 

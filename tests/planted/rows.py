@@ -117,23 +117,25 @@ def same_unit(site: Site) -> str | None:
     return None
 
 
-def are_of_products(module: str) -> bool:
-    """Whether the rows of each product of an op are rows that another of its kernels sums over."""
-    products = _dims_of_walks(module, "rt.ProductWalk", "n")
-    summed = {dim for dims in _dims_of_walks(module, "rt.RowWalk", "reduced") for dim in dims}
-    return bool(products) and all(dims and summed.issuperset(dims) for dims in products)
+def are_summed_over(site: Site) -> bool:
+    """Whether the columns of a kernel of products are of dims that another kernel of the op sums over."""
+    number = re.search(r"_(\d+)_tiles$", site.function)
+    walks = _walks(site.module)
+    own = walks.pop(f"_WALK_{number[1]}", {}) if number else {}
+    summed = {dim for walk in walks.values() for group in ("reduced", "k") for dim in walk.get(group, ())}
+    return bool(own.get("n")) and summed.issuperset(own["n"])
 
 
-def _dims_of_walks(module: str, kind: str, group: str) -> list[tuple[str, ...]]:
-    """The dims in a group of each of a module's walks of a kind."""
-    calls = [node for node in ast.walk(ast.parse(module)) if isinstance(node, ast.Call)]
-    return [
-        ast.literal_eval(one.value)
-        for call in calls
-        if ast.unparse(call.func) == kind
-        for one in call.keywords
-        if one.arg == group
-    ]
+def _walks(module: str) -> dict[str, dict[str, tuple[str, ...]]]:
+    """The dims in each group of a module's walks, by name."""
+    found = {}
+    for node in ast.parse(module).body:
+        match node:
+            case ast.Assign(targets=[ast.Name(id=name)], value=ast.Call(func=function, keywords=keywords)):
+                if ast.unparse(function) in ("rt.ProductWalk", "rt.RowWalk"):
+                    groups = [one for one in keywords if one.arg in ("n", "k", "reduced")]
+                    found[name] = {str(one.arg): ast.literal_eval(one.value) for one in groups}
+    return found
 
 
 def is_joined_early(behind: str) -> bool:
