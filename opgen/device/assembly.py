@@ -54,6 +54,11 @@ def figures_of(compiled: Any, target: Target) -> Figures:
     )
 
 
+def _with(text: str, *words: str) -> str:
+    """The lines of a text that have one of some words: patterns of more take long in all of it."""
+    return "\n".join(line for line in text.splitlines() if any(word in line for word in words))
+
+
 # --- products, in Triton's own intermediate form ------------------------------------------------
 
 _DOT = re.compile(
@@ -63,7 +68,7 @@ _DTYPES = {"f8E4M3FN": "f8e4m3", "f8E5M2": "f8e5m2"}
 
 
 def _dots(text: str) -> Iterator[str]:
-    for line in text.splitlines():
+    for line in _with(text, "tt.dot").splitlines():
         match = _DOT.search(line)
         if match:
             dtype = _DTYPES.get(match["left"], match["left"])
@@ -93,11 +98,12 @@ def _nvidia_resources(cubin: bytes) -> tuple[int, int]:
 
 
 def _nvidia_loads(ptx: str) -> Iterator[int]:
-    for count, bits in _PTX_LOAD.findall(ptx):
+    for count, bits in _PTX_LOAD.findall(_with(ptx, "ld.global")):
         yield int(count or 1) * int(bits) // 8
-    for size in _PTX_COPY.findall(ptx):
+    copies = _with(ptx, "cp.async")
+    for size in _PTX_COPY.findall(copies):
         yield int(size, 0)
-    if _PTX_BULK.search(ptx):
+    if _PTX_BULK.search(copies):
         yield 128  # the copy engine moves whole lines of its swizzled boxes
 
 
@@ -120,14 +126,14 @@ def _amd_resources(assembly: str) -> tuple[int, int]:
     """Vector registers of a lane (accumulation registers are counted among them), and the bytes that it spills."""
 
     def largest(name: str) -> int:
-        counts = re.findall(rf"^[\s-]*\.{name}:\s+(\d+)$", assembly, re.MULTILINE)
+        counts = re.findall(rf"^[\s-]*\.{name}:\s+(\d+)$", _with(assembly, name), re.MULTILINE)
         return max(map(int, counts), default=0)
 
     return largest("vgpr_count"), max(4 * largest("vgpr_spill_count"), largest("private_segment_fixed_size"))
 
 
 def _amd_loads(assembly: str) -> Iterator[int]:
-    for word, number in _AMD_LOAD.findall(assembly):
+    for word, number in _AMD_LOAD.findall(_with(assembly, "_load_")):
         if number.startswith("x"):
             yield _AMD_BYTES[word] * int(number[1:])
         else:

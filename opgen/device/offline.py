@@ -164,16 +164,21 @@ def _digest(kernel: Any) -> str:
     return sha256(repr(sorted(texts.items())).encode()).hexdigest()
 
 
-def compile_job(kernel: Any, job: Job, target: Target) -> Any:
-    """The compiled kernel as Triton gives it: `asm`, `metadata.shared` (bytes), …"""
+def source_of(kernel: Any, job: Job) -> ASTSource:
+    """A job's kernel with its types and constants, as Triton's compiler takes it."""
     attributes = {place: [["tt.divisibility", _DIVISOR]] for place in job.divisible}
-    source = ASTSource(kernel, dict(job.signature), dict(job.constants), attributes)
+    return ASTSource(kernel, dict(job.signature), dict(job.constants), attributes)
+
+
+def compile_job(source: ASTSource, job: Job, target: Target) -> Any:
+    """The compiled kernel as Triton gives it: `asm`, `metadata.shared` (bytes), …"""
     return triton_compile(source, target=gpu_target(target), options=dict(job.options))
 
 
 def compile_recorded(launch: Recorded, target: Target) -> Any:
     """The compiled kernel of a launch; pointers count as divisible by 16, and integers by what they are."""
-    return compile_job(launch.kernel, job_of(launch, target), target)
+    job = job_of(launch, target)
+    return compile_job(source_of(launch.kernel, job), job, target)
 
 
 def gpu_target(target: Target) -> GPUTarget:

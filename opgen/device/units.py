@@ -29,15 +29,16 @@ UNITS: dict[str, dict[str, str]] = {
     dtype: dict(zip(_TARGETS, row.split(), strict=True)) for dtype, row in _ROWS.items()
 }
 
-_SEEN = {
-    "wgmma": re.compile(r"\bwgmma\.mma_async"),
-    "tcgen05": re.compile(r"\btcgen05\.mma"),
-    "mma": re.compile(r"\bmma\.sync"),
-    "mfma": re.compile(r"\bv_s?mfma[a-z]*_"),
-    "wmma": re.compile(r"\bv_s?wmma[a-z]*_"),
+_SEEN = {  # a plain text, which is found at once, and the pattern
+    "wgmma": ("wgmma.mma_async", re.compile(r"\bwgmma\.mma_async")),
+    "tcgen05": ("tcgen05.mma", re.compile(r"\btcgen05\.mma")),
+    "mma": ("mma.sync", re.compile(r"\bmma\.sync")),
+    "mfma": ("mfma", re.compile(r"\bv_s?mfma[a-z]*_")),
+    "wmma": ("wmma", re.compile(r"\bv_s?wmma[a-z]*_")),
 }
 
 
 def unit_in(assembly: str) -> str | None:
     """The matrix unit that an assembly (PTX or AMD's) uses, or None."""
-    return next((name for name, pattern in _SEEN.items() if pattern.search(assembly)), None)
+    found = (name for name, (text, pattern) in _SEEN.items() if text in assembly and pattern.search(assembly))
+    return next(found, None)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib
 import json
 import os
+import tempfile
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass, replace
 from hashlib import sha256
@@ -250,15 +251,16 @@ def run(
     done = len(rows)
     progress(done, len(chosen))
     ordered = [one.job for one in rest.values()]
-    for outcome in work_off(ordered, compiling, Place(folder), jobs, _SECONDS_A_JOB):
-        one = rest[outcome.piece.key]
-        if outcome.fault is None:
-            _remember(one.job, outcome.result, outcome.seconds)
-        rows.append(_row(one, outcome.result, outcome.fault, outcome.seconds, is_cached=False))
-        done += 1
-        progress(done, len(chosen))
-        if is_over():
-            break
+    with tempfile.TemporaryDirectory(prefix="opgen-vet-") as shared:
+        for outcome in work_off(ordered, compiling, Place(folder, shared), jobs, _SECONDS_A_JOB):
+            one = rest[outcome.piece.key]
+            if outcome.fault is None:
+                _remember(one.job, outcome.result, outcome.seconds)
+            rows.append(_row(one, outcome.result, outcome.fault, outcome.seconds, is_cached=False))
+            done += 1
+            progress(done, len(chosen))
+            if is_over():
+                break
     cached = sum(row.is_cached for row in rows)
     counts = Counts(len(planned), len(distinct), len(rows) - cached, cached, len(distinct) - len(rows))
     return tuple(sorted(rows, key=_order)), counts

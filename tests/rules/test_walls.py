@@ -53,7 +53,7 @@ LIBRARIES = {
 #: What generated modules may import; `_runtime` stands for the generated modules whose name begins with `_`.
 GENERATED = ("__future__", "typing", "torch", "triton", "_runtime")
 
-WRITERS = ("output", "folder_lock")
+WRITERS = ("output", "folder_lock", "device.scratch")  # the last: what is gone when a command ends
 WRITING_METHODS = set("write_text write_bytes unlink rename touch mkdir rmdir symlink_to chmod".split())
 WRITING_FUNCTIONS = {  # of a module; all of `shutil`'s are taken to write
     "os": set("replace remove rename unlink mkdir makedirs rmdir".split()),
