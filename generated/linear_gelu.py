@@ -309,13 +309,13 @@ _CONFIGS = {
     "sm_75": {
         "half": (
             rt.band(1, 1024, "vector pointers", (1, 4, 1024), 2, 1, 8),
-            rt.band(1, rt.BEYOND, "outer library", (64, 128, 1), 4, 1, 8),
-            rt.band(rt.BEYOND, rt.BEYOND, "outer library", (64, 128, 1), 4, 1, 8),
+            rt.band(1, rt.BEYOND, "outer library", (64, 128, 1), 8, 1, 8),
+            rt.band(rt.BEYOND, rt.BEYOND, "outer library", (64, 128, 1), 8, 1, 8),
         ),
         "f32": (
             rt.band(1, 1024, "vector pointers", (1, 8, 512), 4, 1, 8),
             rt.band(1, rt.BEYOND, "vector pointers", (1, 8, 128), 1, 1, 8),
-            rt.band(rt.BEYOND, rt.BEYOND, "outer library", (64, 128, 1), 4, 1, 8),
+            rt.band(rt.BEYOND, rt.BEYOND, "outer library", (64, 128, 1), 8, 1, 8),
         ),
     },
     "sm_80": {
@@ -467,17 +467,17 @@ _CONFIGS = {
             rt.band(64, rt.BEYOND, "swapped descriptors", (64, 128, 64), 4, 8, 4),
             rt.band(128, 1024, "swapped pointers", (32, 32, 128), 4, 6, 8),
             rt.band(128, 4096, "swapped descriptors", (64, 64, 128), 4, 6, 4),
-            rt.band(128, rt.BEYOND, "dot descriptors halves", (128, 128, 64), 4, 5, 4),
+            rt.band(128, rt.BEYOND, "dot descriptors halves", (128, 128, 64), 8, 5, 4),
             rt.band(256, 1024, "swapped descriptors", (32, 64, 128), 4, 8, 4, idle=1125),
             rt.band(256, 4096, "swapped descriptors", (64, 128, 64), 4, 8, 4, idle=1125),
-            rt.band(256, rt.BEYOND, "dot descriptors halves", (128, 256, 64), 8, 4, 4, idle=1125),
+            rt.band(256, rt.BEYOND, "dot descriptors halves", (128, 128, 64), 8, 5, 4, idle=1125),
             rt.band(512, 1024, "swapped descriptors", (64, 64, 128), 4, 6, 4, idle=1125),
-            rt.band(512, 4096, "dot descriptors halves", (128, 128, 64), 4, 5, 4, idle=1125),
-            rt.band(512, rt.BEYOND, "dot descriptors halves", (128, 256, 64), 8, 4, 4, idle=1125),
+            rt.band(512, rt.BEYOND, "dot descriptors halves", (128, 128, 64), 8, 5, 4, idle=1125),
             rt.band(1024, 1024, "swapped descriptors", (64, 128, 64), 4, 8, 16, idle=1125),
-            rt.band(1024, rt.BEYOND, "dot descriptors halves", (128, 256, 64), 8, 4, 4, idle=1125),
+            rt.band(1024, rt.BEYOND, "dot descriptors halves", (128, 128, 64), 8, 5, 4, idle=1125),
+            rt.band(rt.BEYOND, 1024, "dot pointers", (128, 128, 32), 8, 5, 16),
             rt.band(
-                rt.BEYOND, rt.BEYOND, "dot descriptors halves", (128, 256, 64), 8, 4, 16, idle=1125
+                rt.BEYOND, rt.BEYOND, "dot descriptors halves", (128, 128, 64), 8, 5, 16, idle=1125
             ),
         ),
         "f32": (

@@ -112,7 +112,7 @@ _ROWS = (
     _function("erf", 24),
     _function("erfc", 26),
     _function("sigmoid", 14),
-    _step("normal_cdf", 24, "rt.eager.normal_cdf", "normal_cdf", 8.0),
+    _step("normal_cdf", 30, "rt.eager.normal_cdf", "normal_cdf", 8.0),
     _step("log1p_unit", 10, "torch.log1p", "log1p"),
     _test("isnan"),
     _test("isinf"),
