@@ -53,7 +53,9 @@ def by_rule(site: Site) -> str | None:
         return _never_aliased(site)
     if ranks.is_beyond(site):
         return "the op has too few dims there for kernels to read it"
-    return rows.same_stores(site) or rows.same_extremes(site) or rows.same_unit(site)
+    return (
+        rows.same_stores(site) or rows.same_extremes(site) or rows.same_unit(site) or rows.same_in_tile(site)
+    )
 
 
 def unseen(site: Site) -> str | None:

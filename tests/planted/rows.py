@@ -109,12 +109,19 @@ def same_unit(site: Site) -> str | None:
         _UNIT_OF_STRIDES
     ):
         return None
-    moving = [100 * shift + 10 * rows + cols for shift in range(5) for rows in (1, 2) for cols in range(3)]
+    moving = [100 * shift + 10 * rows + cols for shift in range(5) for rows in (1, 2, 3) for cols in range(3)]
     if all(layout // 100 == layout // int(site.after) for layout in moving):
         return (
             "of every layout that moves along the rows, and so has a tens digit, it gives the same hundreds"
         )
     return None
+
+
+def same_in_tile(site: Site) -> str | None:
+    """Why another of a tile's rows may say where all of them lie."""
+    if (site.function, site.condition, site.operator) != ("row_offsets", "KIND == 3", "function exchanged"):
+        return None
+    return "the rows of a tile lie in one dim there, along which the tensor does not move: all are equal"
 
 
 def are_summed_over(site: Site) -> bool:

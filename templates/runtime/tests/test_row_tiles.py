@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+import pytest
 import torch
 import triton
 import triton.language as tl
@@ -173,8 +174,22 @@ def check_offsets() -> None:
                     _check_offsets(group, (100 * shift, 2), unit, wide, strides, tl.int64)
 
 
+@triton.jit
+def _shape(result_ptr, stride, LAYOUT: tl.constexpr, COUNT: tl.constexpr):
+    """How many axes, and elements, the offsets of rows have in a tensor of which one stride is read."""
+    rows = tl.arange(0, COUNT)[:, None]
+    found = row_offsets((rows * 0, rows, rows, rows), (stride, 0, 0, 0), LAYOUT, 2)
+    tl.store(result_ptr, len(found.shape))
+    tl.store(result_ptr + 1, tl.sum(found * 0 + 1))
+
+
 def check_offsets_of_a_tile() -> None:
     """Rows that all lie in the innermost dim, along which a tensor does not move: one offset for all of them."""
+    for layout, count in ((32, 1), (22, _POSITIONS)):
+        shape = torch.zeros(2, dtype=torch.int32, device=DEVICE)
+        _shape[(1,)](shape, 3, LAYOUT=layout, COUNT=_POSITIONS)
+        if shape.tolist() != [2, count]:
+            raise Fault(f"layout {layout}: {shape.tolist()} axes and elements, not {[2, count]}")
     rows = _Group(_along_rows, 4, 10)
     for rank, first in itertools.product((2, 3, 4), (0, 1, 7)):
         inner, outer = _INNER[: rank - 1], _STRIDES[-rank:-1]
@@ -317,31 +332,10 @@ def check_pieces() -> None:
             raise Fault(f"{n_rows} rows of {splits} pieces: {result.tolist()}, not {wanted}")
 
 
-def test_figures() -> None:
+@pytest.mark.parametrize(
+    "check",
+    (check_figures, check_offsets, check_offsets_of_a_tile, check_masks, check_below, check_pieces),
+)
+def test_device_functions(check: Callable[[], None]) -> None:
     needs_kernels()
-    check_figures()
-
-
-def test_offsets() -> None:
-    needs_kernels()
-    check_offsets()
-
-
-def test_offsets_of_a_tile() -> None:
-    needs_kernels()
-    check_offsets_of_a_tile()
-
-
-def test_masks() -> None:
-    needs_kernels()
-    check_masks()
-
-
-def test_below() -> None:
-    needs_kernels()
-    check_below()
-
-
-def test_pieces() -> None:
-    needs_kernels()
-    check_pieces()
+    check()
