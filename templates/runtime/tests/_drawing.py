@@ -302,7 +302,7 @@ def config_calls(case: Case) -> Iterator[Call]:
     """Every emitted config of each kernel, one element beyond its blocks."""
     maker = Maker(case)
     done: set[Any] = set()
-    for types in case.choices():
+    for types in _coarse_first(case):
         kernels = case.entry.variant(types).kernels
         others = (None,) * len(kernels)
         for place, kernel in enumerate(kernels):
@@ -317,6 +317,16 @@ def config_calls(case: Case) -> Iterator[Call]:
     types = widest(case)
     for sizes, leading, config in in_long_pieces(case, types):
         yield from maker.sized(sizes, leading, {}, types=types, config=config)
+
+
+def _coarse_first(case: Case) -> list[dict[str, torch.dtype]]:
+    """The choices of the types; of halves between kernels first the coarser, to which long sums are seldom rounded in
+    doubt."""
+    choices = case.choices()
+    if any(case.entry.variant(types).temporaries for types in choices):
+        coarseness = [max(torch.finfo(one).eps for one in types.values() if one.is_floating_point) for types in choices]
+        choices = [types for _, types in sorted(zip(coarseness, choices), key=lambda pair: -pair[0])]
+    return choices
 
 
 def _beyond(
