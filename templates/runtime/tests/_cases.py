@@ -179,10 +179,13 @@ class Case:
         found = [axes for axes in found if axes]
         return found[seed % len(found)] if found else []
 
-    def is_contracted_twice(self, spec: TensorSpec) -> bool:
-        """Whether one product sums over rows of a tensor and another over what these gave: a special row decides all."""
+    def is_summed_twice(self, spec: TensorSpec) -> bool:
+        """Whether a product sums over rows of a tensor, and what these gave is summed, too: a special row decides all."""
         names = {dim.name for dim in spec.named}
-        return sum(not names.isdisjoint(dims.split()) for dims in self.contractions) > 1
+        contracted, summed = (
+            names & {name for dims in groups for name in dims.split()} for groups in (self.contractions, self.summed)
+        )
+        return bool(contracted) and len(summed) > 1
 
     def is_refused(self, call: Call) -> bool:
         """Whether a call reduces over nothing what has no value then."""
@@ -340,7 +343,7 @@ def make_arguments(case: Case, call: Call, device: torch.device) -> Arguments:
         if axes:
             width = _FACTORS if {dim.name for dim in spec.named} & {*case.contractions} else 1.0
             factors = case.factors(call)
-            seldom = case.is_contracted_twice(spec) and call.seed % _SPECIAL_ONE_IN
+            seldom = case.is_summed_twice(spec) and call.seed % _SPECIAL_ONE_IN
             special = 0.0 if seldom else call.special
             values = draw_rows(shape, axes, dtype, generator, limits, special, width, factors)
         else:
