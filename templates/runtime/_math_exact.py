@@ -218,10 +218,14 @@ def decode_f8e5m2(bits):
 @triton.jit
 def div(x, y):
     """The quotient of two floats, one of which may be a Python number, within 2.5 units in the last place."""
-    if (x + y).dtype == tl.float64 or (x + y).shape == y.shape:
+    if (x + y).dtype == tl.float64:
         return x / y
     else:
-        return _div_by_few(x, tl.cast(y, tl.float32))
+        y = tl.cast(y, tl.float32)
+        if (x + y).shape == y.shape:
+            return x / y
+        else:
+            return _div_by_few(x, y)
 
 
 @triton.jit

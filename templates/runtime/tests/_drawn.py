@@ -80,7 +80,7 @@ def _capped(
     """The same with the largest sizes cut until the space has no more than `limit` elements."""
     sizes = {**{place: size for place, size in enumerate(leading)}, **wanted}
     space = [*range(len(leading)), *(name for name in wanted)]
-    while math.prod(sizes[key] for key in space) > limit:
+    while math.prod(max(sizes[key], 1) for key in space) > limit:  # a table of no rows is no reason for a large space
         largest = max(space, key=lambda key: sizes[key])
         sizes[largest] = (sizes[largest] + 1) // 2
     return tuple(sizes[place] for place in range(len(leading))), {n: sizes[n] for n in wanted}
