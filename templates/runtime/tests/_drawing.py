@@ -324,9 +324,13 @@ def _coarse_first(case: Case) -> list[dict[str, torch.dtype]]:
     doubt."""
     choices = case.choices()
     if any(case.entry.variant(types).temporaries for types in choices):
-        coarseness = [max(torch.finfo(one).eps for one in types.values() if one.is_floating_point) for types in choices]
-        choices = [types for _, types in sorted(zip(coarseness, choices), key=lambda pair: -pair[0])]
+        choices.sort(key=lambda types: -max((_spacing(one) for one in types.values()), default=0.0))
     return choices
+
+
+def _spacing(dtype: torch.dtype) -> float:
+    """The step between the numbers of a type from 1 on, to which halves are rounded."""
+    return torch.finfo(dtype).eps if dtype.is_floating_point else 0.0
 
 
 def _beyond(
