@@ -15,11 +15,10 @@ import pytest
 from opgen.emit import render
 from opgen.emit.module import module_context
 from opgen.emit.package import runtime_files
-from opgen.ir.lower import lower
 from opgen.pipeline import compile_specs
 from opgen.plan.model import Plan
 from opgen.source import Source
-from opgen.syntax.parse import parse
+from tests.lowering import lowered, unread
 
 _numbers = itertools.count()
 
@@ -40,7 +39,7 @@ def build_references(spec_text: str, tmp_path: Path) -> Callable[[str], Callable
     """The eager references of the ops of a spec by name, from a package that has no kernels."""
     folder = tmp_path / f"built_{next(_numbers)}"
     files = runtime_files()
-    for op in lower(parse(Source("spec.op", spec_text)), read=_refuse).ops:
+    for op in lowered(spec_text).ops:
         module = module_context(op, (Plan("sm_80", (), ((),) * len(op.variants)),), "spec.op")
         signature = f"def {module.reference.name}({', '.join(module.reference.parameters)}):"
         files[f"{op.name}.py"] = "\n".join(
@@ -55,15 +54,11 @@ def build_references(spec_text: str, tmp_path: Path) -> Callable[[str], Callable
     return lambda name: importlib.import_module(f"{package.__name__}.{name}").reference
 
 
-def _refuse(path: str) -> Source:
-    raise FileNotFoundError(path)
-
-
 def write_package(spec_text: str, folder: Path) -> ModuleType:
     """Writes the package of a spec into a new folder and imports it."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(render, "formatted", lambda text, origin: text)  # the layout is nine tenths of a build
-        build = compile_specs([Source("spec.op", spec_text)], read=_refuse)
+        build = compile_specs([Source("spec.op", spec_text)], read=unread)
     return _imported(dict(build.files), folder)
 
 

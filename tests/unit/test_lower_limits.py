@@ -3,17 +3,7 @@
 import pytest
 
 from opgen.diagnostics import SpecError
-from opgen.ir.lower import Lowered, lower
-from opgen.source import Source
-from opgen.syntax.parse import parse
-
-
-def _unread(path: str) -> Source:
-    raise FileNotFoundError(path)
-
-
-def lowered(text: str) -> Lowered:
-    return lower(parse(Source("spec.op", text)), read=_unread)
+from tests.lowering import lowered
 
 
 def codes(text: str) -> set[str]:

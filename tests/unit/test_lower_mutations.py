@@ -11,6 +11,7 @@ from opgen.ir.lower import lower
 from opgen.ir.pretty import format_op
 from opgen.source import Source
 from opgen.syntax.parse import parse
+from tests.lowering import unread
 
 CASES = Path(__file__).parents[1] / "cases" / "lower"
 TOKEN = re.compile(r'"""|"[^"\n]*"|\w+|\.\.\.|\.\.|==|!=|<=|>=|<<|>>|\*\*|//|->|\S')
@@ -49,14 +50,10 @@ def outcome(text: str) -> str:
     except SpecError:
         return "not parsed"
     try:
-        lowered = lower(file, read=_unread)
+        lowered = lower(file, read=unread)
     except SpecError as error:
         return "refused" if str(error) else "refused without a word"
     return "lowered" if all(format_op(op) for op in lowered.ops) else "not printed"
-
-
-def _unread(path: str) -> Source:
-    raise FileNotFoundError(path)
 
 
 @pytest.mark.parametrize("seed", range(3))

@@ -3,10 +3,8 @@
 import pytest
 
 from opgen.diagnostics import SpecError
-from opgen.ir.lower import lower
 from opgen.ir.nodes import Graph, Literal
-from opgen.source import Source
-from opgen.syntax.parse import parse
+from tests.lowering import lowered
 
 HEAD = """op f(
   h: f16[..., M, K], x: f32[M, K], d: f64[K], e: f8e4m3[K], i: i32[K], j: i8[M], l: i64[K], u: u8[K], b: bool[M],
@@ -16,20 +14,16 @@ HEAD = """op f(
 """
 
 
-def _unread(path: str) -> Source:
-    raise FileNotFoundError(path)
-
-
 def graph(expression: str) -> Graph:
     """The graph of `v = expression`, with a result that only needs it to be alive."""
     text = f"{HEAD}{{ v = {expression}  r = 0 * sum_all(v) }}\nfn sum_all(v) = where(isfinite(v), 0, 1)\n"
-    return lower(parse(Source("spec.op", text)), read=_unread).ops[0].variants[0].graph
+    return lowered(text).ops[0].variants[0].graph
 
 
 def type_of(expression: str) -> str:
     """`type[dims]` of the value that is named `v`, or of the parameter behind it."""
     text = f"{HEAD}{{ v = {expression}  r = where(any_of(v), 0, 1) }}\nfn any_of(v) = v != v\n"
-    values = lower(parse(Source("spec.op", text)), read=_unread).ops[0].variants[0].graph.values
+    values = lowered(text).ops[0].variants[0].graph.values
     named = [value for value in values if value.name == "v"]
     return str(named[0].type)
 

@@ -7,7 +7,6 @@ import pytest
 
 from opgen.diagnostics import InternalError
 from opgen.dtypes import F16, F32, I32
-from opgen.ir.lower import lower
 from opgen.ir.nodes import (
     Apply,
     Cast,
@@ -27,8 +26,7 @@ from opgen.ir.nodes import (
 )
 from opgen.ir.passes.simplify import remove_dead, simplify
 from opgen.ir.verify import verify_op
-from opgen.source import Source
-from opgen.syntax.parse import parse
+from tests.lowering import lowered
 
 SPEC = """
 op f(x: f16[M, K], w: f16[N, K], b: f16[N] = 0) -> (y: f16[M, N], z: f32[M])
@@ -40,13 +38,9 @@ op f(x: f16[M, K], w: f16[N, K], b: f16[N] = 0) -> (y: f16[M, N], z: f32[M])
 # %0 x, %1 w, %2 contract, %3 b, %4 convert b, %5 add, %6 convert x, %7 sum
 
 
-def _unread(path: str) -> Source:
-    raise FileNotFoundError(path)
-
-
 @pytest.fixture
 def op() -> Op:
-    return lower(parse(Source("spec.op", SPEC)), read=_unread).ops[0]
+    return lowered(SPEC).ops[0]
 
 
 def with_graph(op: Op, graph: Graph) -> Op:

@@ -3,25 +3,19 @@
 import pytest
 
 from opgen.diagnostics import SpecError
-from opgen.ir.lower import lower
 from opgen.plan.model import ElementwiseConfig, ElementwisePlan
 from opgen.plan.op import plan_op
-from opgen.source import Source
-from opgen.syntax.parse import parse
 from opgen.targets import TARGETS
+from tests.lowering import lowered
 
 
 def config(signature: str, formula: str, width: int) -> ElementwiseConfig:
     """The config for elements of a width, in bytes, on an H200."""
     text = f"op f({signature}) -> y: T[...] for T in {{f16, bf16, f32}} {{ y = {formula} }}"
-    (op,) = lower(parse(Source("f.op", text)), read=_refuse).ops
+    (op,) = lowered(text).ops
     (kernel,) = plan_op(op, (TARGETS["sm_90"],))[0].kernels
     assert isinstance(kernel, ElementwisePlan)
     return next(one for one in kernel.configs if one.width == width)
-
-
-def _refuse(path: str) -> Source:
-    raise FileNotFoundError(path)
 
 
 @pytest.mark.parametrize(
@@ -49,4 +43,4 @@ def test_what_is_read_across_has_tiles_by_width() -> None:
 def test_steps_of_the_prelude_are_its_own(name: str) -> None:
     text = f"op f(x: f32[...]) -> y: f32[...] {{ y = {name}(x) }}"
     with pytest.raises(SpecError, match=f"unknown function `{name}`"):
-        lower(parse(Source("f.op", text)), read=_refuse)
+        lowered(text)

@@ -7,27 +7,21 @@ import pytest
 
 from generated._rows import RowConfig as Runtime
 from generated._rows import RowConfigs, choose_tile
-from opgen.ir.lower import lower
 from opgen.plan.model import RowConfig, RowPlan
 from opgen.plan.op import plan_op
 from opgen.plan.pretty import format_plan
-from opgen.source import Source
-from opgen.syntax.parse import parse
 from opgen.targets import TARGETS
+from tests.lowering import lowered
 
 SPEC = "op f(x: T[M, C]) -> y: T[M, C] {{ y = softmax[C](x) {hints} }}"
 
 
 def configs(hints: str, target: str = "sm_90") -> tuple[RowConfig, ...]:
-    (op,) = lower(parse(Source("rows.op", SPEC.format(hints=hints))), read=_refuse).ops
+    (op,) = lowered(SPEC.format(hints=hints)).ops
     (plan,) = plan_op(op, (TARGETS[target],))
     (kernel,) = plan.kernels
     assert isinstance(kernel, RowPlan)
     return kernel.configs
-
-
-def _refuse(path: str) -> Source:
-    raise FileNotFoundError(path)
 
 
 @pytest.mark.parametrize(
@@ -62,7 +56,7 @@ def test_hints_that_leave_the_choice_change_nothing() -> None:
 @pytest.mark.parametrize("target", ["sm_90", "sm_86", "gfx942"])
 def test_the_plan_is_told_as_rows_are_walked(name: str, target: str) -> None:
     """A band's text says "in a loop" where its longest rows are no whole tile, and "whole" where they are."""
-    (op,) = lower(parse(Source("a.op", Path(f"specs/{name}.op").read_text())), read=_refuse).ops
+    (op,) = lowered(Path(f"specs/{name}.op").read_text()).ops
     (plan,) = plan_op(op, (TARGETS[target],))
     (kernel,) = plan.kernels
     assert isinstance(kernel, RowPlan)
