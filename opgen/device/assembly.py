@@ -68,8 +68,8 @@ _DTYPES = {"f8E4M3FN": "f8e4m3", "f8E5M2": "f8e5m2"}
 
 
 def _dots(text: str) -> Iterator[str]:
-    for line in _with(text, "tt.dot").splitlines():
-        match = _DOT.search(line)
+    for line in text.splitlines():
+        match = _DOT.search(line) if "tt.dot" in line else None
         if match:
             dtype = _DTYPES.get(match["left"], match["left"])
             precision = "tf32" if "inputPrecision = tf32" in line else "ieee"

@@ -46,13 +46,14 @@ def compiling(place: Place) -> Callable[[Job], Figures]:
     knobs.compilation.disable_line_info = True
     gc.freeze()
     gc.set_threshold(_OBJECTS_A_COLLECTION)
-    return functools.partial(_compile, shared)
+    return functools.partial(_compile, shared if front_end.is_known() else None)
 
 
-def _compile(shared: Path, job: Job) -> Figures:
+def _compile(forms: Path | None, job: Job) -> Figures:
+    """Compiles a job; `forms` keeps what the front end made for other targets."""
     kernel = getattr(importlib.import_module(job.module), job.kernel)
     source = source_of(kernel, job)
-    if front_end.is_known():
-        source = front_end.SharedSource(source, job, shared)
+    if forms is not None:
+        source = front_end.SharedSource(source, job, forms)
     target = TARGETS[job.target]
     return figures_of(compile_job(source, job, target), target)
