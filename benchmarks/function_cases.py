@@ -38,6 +38,7 @@ def package(name: str, folder: Path) -> None:
 package("device_functions", ROOT / "templates" / "runtime")
 math = importlib.import_module("device_functions._math")
 exact = importlib.import_module("device_functions._math_exact")
+eager = importlib.import_module("device_functions._eager")
 
 
 # --- The prelude as Triton source -----------------------------------------------------------------
@@ -219,17 +220,8 @@ def _tanhshrink(x: torch.Tensor) -> torch.Tensor:
     return torch.where(x.abs() < 0.2, x * x * x * series, x - torch.tanh(x))
 
 
-def _normal_cdf(x: torch.Tensor) -> torch.Tensor:
-    # -x sqrt(1/2) as the sum t + rest: where x is rounded to 24 bits, its product with a number of 24 bits is exact.
-    lead = x.float().double()
-    t = x * -0.7071067811865476
-    rest = (lead * -0.7071067690849304 - t) - (x - lead) * 0.7071067690849304 - x * 1.210161710447897e-08
-    slope = torch.exp(-t * t) * -1.1283791670955126
-    return 0.5 * (torch.erfc(t) + torch.where(slope == 0, 0.0, slope * rest))
-
-
 def _gelu(x: torch.Tensor) -> torch.Tensor:
-    return x * _normal_cdf(x)
+    return x * eager.normal_cdf(x)
 
 
 def _gelu_tanh(x: torch.Tensor) -> torch.Tensor:
@@ -270,7 +262,7 @@ FUNCTIONS = (
     Case("erf", torch.erf),
     Case("erfc", torch.erfc),
     Case("sigmoid", torch.sigmoid),
-    Case("normal_cdf", _normal_cdf, limit=8.0),
+    Case("normal_cdf", eager.normal_cdf, limit=8.0),
     Case("log1p_unit", torch.log1p, unit_arguments),
     Case("pow", torch.pow, pow_arguments, 16.0),
     Case("div", torch.div, pow_arguments),

@@ -76,6 +76,12 @@ def reciprocal_estimate(d):
 
 
 @triton.jit
+def lost_by_exponent(x, t):
+    """x - t ln 2, what the rounding of t = x log2(e) lost, for float32."""
+    return tl.fma(t, 1.904654299957768e-09, tl.fma(t, -0.6931471824645996, x))
+
+
+@triton.jit
 def exp_estimate(x, t):
     """e and c with e^x = e + e c, for float32 x and t = x log2(e): the hardware's 2^t, and what the
     rounding of t lost.
@@ -83,8 +89,7 @@ def exp_estimate(x, t):
     c is exact only where a multiply-add is fused. It is NaN for no x but NaN: the maximum takes its
     other operand.
     """
-    lost = tl.fma(t, -0.6931471824645996, x)
-    lost = tl.fma(t, 1.904654299957768e-09, lost)
+    lost = lost_by_exponent(x, t)
     return tl.exp2(t), tl.maximum(lost, -0.5)
 
 
@@ -137,6 +142,12 @@ def split_exponent(x):
 
 
 @triton.jit
+def small_expm1(x):
+    """e^x - 1 for x so small that three terms of its series do."""
+    return x + x * x * (0.5 + x * 0.16666666666666666)
+
+
+@triton.jit
 def square_parts(a, factor: tl.constexpr):
     """factor a^2 as the sum of two numbers, the second of which is what the rounding of the first lost."""
     if a.dtype == tl.float64 or INTERPRETED:
@@ -158,7 +169,7 @@ def gaussian(a, factor: tl.constexpr):
     """
     high, low = square_parts(a, factor)
     if a.dtype == tl.float64:
-        return low + low * low * (0.5 + low * 0.16666666666666666), tl.exp(high)
+        return small_expm1(low), tl.exp(high)
     else:
         n, scale = power_of_two(high * 1.4426950408889634)
         # Fused, so that the product in `high` is what `low` corrects.
@@ -173,11 +184,10 @@ def quick_gaussian(a, factor: tl.constexpr):
     """
     high, low = square_parts(a, factor)
     if a.dtype == tl.float64 or INTERPRETED:
-        return low + low * low * (0.5 + low * 0.16666666666666666), tl.exp(high)
+        return small_expm1(low), tl.exp(high)
     else:
         t = high * 1.4426950408889634
-        lost = tl.fma(t, -0.6931471824645996, high)
-        return tl.fma(t, 1.904654299957768e-09, lost) + low, tl.exp2(t)
+        return lost_by_exponent(high, t) + low, tl.exp2(t)
 
 
 @triton.jit

@@ -4,8 +4,8 @@
 The rows of a tile run over the dims that are kept (up to four after merging), its columns over those that are reduced
 (up to three). A tensor's layout is two digits: how it moves along the rows, then along the columns. 0 is not at all, 1
 with stride 1 along the innermost dim, 2 with any strides; along the rows, 3 is with any strides but not within a tile,
-whose rows all lie in the innermost dim. The hundreds say in what its strides come: 0 in multiples of
-16 elements, 1 of 8, 2 of 4, 3 of 2, 4 of 1.
+whose rows all lie in the innermost dim. The hundreds say in what its strides come: 0 in multiples of 16 elements, 1 of
+8, 2 of 4, 3 of 2, 4 of 1.
 """
 
 import triton

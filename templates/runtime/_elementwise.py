@@ -204,7 +204,10 @@ def _strided(sizes: tuple[int, ...], strides: tuple[tuple[int, ...], ...], confi
 
 
 def dividers(sizes: tuple[int, ...]) -> tuple[int | None, ...]:
-    """What a kernel divides by the sizes with; traced, None: sizes may be symbols, and Inductor's integers have 32 bits."""
+    """What a kernel divides by the sizes with.
+
+    Traced, None: sizes may be symbols, and Inductor's integers have 32 bits.
+    """
     return (None,) * len(sizes) if is_traced() else tuple(map(divider, sizes))
 
 

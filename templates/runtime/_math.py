@@ -1,11 +1,12 @@
 """Elementary functions for Triton kernels, on blocks or scalars of float32 or float64.
 
-Every float32 function is within 4 units in the last place wherever its result is normal (`pow`:
-16), over its whole range, on a GPU and under Triton's interpreter. NaN, infinities and signed zeros
-come out as in PyTorch. A function may read a subnormal as zero and write zero for a subnormal.
+Every float32 function is within 4 units in the last place wherever its result is normal
+(`normal_cdf`: 8, `pow`: 16), over its whole range, on a GPU and under Triton's interpreter. NaN,
+infinities and signed zeros come out as in PyTorch. A function may read a subnormal as zero and write
+zero for a subnormal.
 
-The float32 forms use integer operations on bits, additions, multiplications, `tl.exp2` of a small
-argument and `tl.rsqrt`, which behave alike on all targets. They hold with and without contraction
+The float32 forms use integer operations on bits, additions, multiplications, `tl.exp2` and the
+hardware's quotient, which behave alike on all targets. They hold with and without contraction
 of `a * b + c` into one rounding, because the compiler contracts and the interpreter does not. The
 float64 forms rest on Triton's own float64 functions and lose a few units; `pow` loses one for each
 unit of |y log2(x)|.

@@ -303,7 +303,7 @@ def _layout(
 
 
 def _kind(strides: tuple[int, ...]) -> int:
-    """0 for a group of dims in which an access does not move, 1 with stride 1 in the innermost, else 2; see `_row_tiles.py`."""
+    """0 for a group of dims in which an access does not move, 1 with stride 1 in the innermost, else 2."""
     return 0 if not any(strides) else 1 if strides[-1] == 1 else 2
 
 

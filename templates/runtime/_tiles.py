@@ -80,9 +80,10 @@ def tile(n_rows, n_cols, by0, UNIT: tl.constexpr, WIDE: tl.constexpr, ROWS: tl.c
 
 @triton.jit
 def coordinates(rows, cols, n1, n2, n3, n4, n5, by1, by2, by3, by4, RANK: tl.constexpr, UNIT: tl.constexpr):
-    """The coordinates of a tile in the dims of the space, outermost first; `n1` to `n4` are inner sizes, `by1` to `by4` divide by them.
+    """The coordinates of a tile in the dims of the space, outermost first.
 
-    Behind the columns come their two parts, where a last dim of `n5` elements was folded into them.
+    `n1` to `n4` are inner sizes, and `by1` to `by4` divide by them. Behind the columns come their two parts, where a
+    last dim of `n5` elements was folded into them.
     """
     i0 = rows
     i1 = rows

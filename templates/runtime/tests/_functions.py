@@ -92,7 +92,7 @@ erf, erfc = _monotone(torch.erf), _monotone(torch.erfc)
 def _normal_cdf(x: Tensor) -> Tensor:
     """erfc(-x / sqrt(2)) / 2, to f64's precision: the rounding of its argument is put right to first order.
 
-    sqrt(1/2) is taken as the sum of two numbers, the first of 26 bits; so is x, and the products are exact.
+    sqrt(1/2) is taken as the sum of two numbers, the first of 24 bits; so is x, and their leading product is exact.
     """
     lead = x.float().double()
     t = x * -0.7071067811865476

@@ -205,22 +205,18 @@ def _check_tail(case: Case, call: Call, whole: Call, step: int) -> None:
     longer = [spec for spec in case.tensors if call.shape(spec) != whole.shape(spec)]
     if any(math.prod(call.shape(spec)) != _TAIL for spec in (*longer, *case.results)):
         return  # there are dims beside the long one
+    _check_rows_at_end(case, call, whole, step)
+
+
+def _check_rows_at_end(case: Case, call: Call, whole: Call, step: int = 1) -> None:
+    """The last rows of a longer call, of one element or several each; its first tensor has one in `step` of its memory."""
+    longer = [spec for spec in case.tensors if call.shape(spec) != whole.shape(spec)]
     arguments = make_arguments(case, call, DEVICE)
     given = dict(arguments.given)
     for spec in longer:
         if given[spec.name] is not None:
             own_step = step if spec is longer[0] else 1
             given[spec.name] = _with_tail(whole.shape(spec), given[spec.name], own_step)
-    _check_end(case, call, whole, arguments, given)
-
-
-def _check_rows_at_end(case: Case, call: Call, whole: Call) -> None:
-    """The last rows of a longer call, of several elements each."""
-    arguments = make_arguments(case, call, DEVICE)
-    given = dict(arguments.given)
-    for spec in case.tensors:
-        if given[spec.name] is not None and call.shape(spec) != whole.shape(spec):
-            given[spec.name] = _with_tail(whole.shape(spec), given[spec.name], 1)
     _check_end(case, call, whole, arguments, given)
 
 
