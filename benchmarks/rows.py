@@ -173,6 +173,13 @@ PLAN: tuple[tuple[str, int, int, torch.dtype], ...] = (
     *((op, ELEMENTS // n, n, F32) for op in NORMS for n in LENGTHS),
     *((op, ELEMENTS // n, n, dtype) for dtype in (BF16, F32) for op in NORMS for n in SHORTER_AND_LONGER),
 )
+#: And what is measured of matrices that are transposed, so that their rows lie across memory.
+ACROSS: tuple[tuple[str, int, int, torch.dtype], ...] = tuple(
+    (op, ELEMENTS // n, n, dtype)
+    for dtype in (BF16, F32)
+    for op in ("rms_norm", "softmax", "layer_norm_swish")
+    for n in (64, 256, 1024, 4096, 16384)
+)
 SEED = 20261129
 
 
@@ -261,11 +268,20 @@ class Row:
         return max(self.ratio(other) or 0.0 for other in ("eager", "compile", "liger"))
 
 
-def measure(op: str, rows: int, columns: int, dtype: torch.dtype, large_copy: Callable[[], Any]) -> Row:
+def transposed(arguments: Arguments) -> Arguments:
+    """The arguments with the elements of their matrices in the order of columns."""
+    return tuple(v.t().contiguous().t() if v.dim() == 2 else v for v in arguments)
+
+
+def measure(
+    op: str, rows: int, columns: int, dtype: torch.dtype, large_copy: Callable[[], Any], across: bool
+) -> Row:
     case = CASES[op]
     if TINY:
         rows, columns = min(rows, 4), min(columns, 40)
     arguments = case.make(rows, columns, dtype)
+    if across:
+        arguments = transposed(arguments)
     torch.compiler.reset()
     compiled = torch.compile(case.eager)
     works: dict[str, Callable[[], Any]] = {
@@ -298,7 +314,8 @@ def measure(op: str, rows: int, columns: int, dtype: torch.dtype, large_copy: Ca
     works = {"copy": copy_work(moved, DEVICE), "large copy": large_copy, **works}
     times = dict.fromkeys(works, 1.0) if TINY else interleaved(works, rounds=4)
     limit = moved * times["large copy"] / LARGE_COPY_BYTES
-    return Row(op, rows, columns, str(dtype).removeprefix("torch."), moved, limit, times, faults)
+    label = f"{op}, transposed" if across else op
+    return Row(label, rows, columns, str(dtype).removeprefix("torch."), moved, limit, times, faults)
 
 
 COLUMNS = (
@@ -332,14 +349,14 @@ def run_comparison(out: Path | None, only: str, seconds: float) -> bool:
     begun = time.monotonic()
     large_copy = copy_work(64 if TINY else LARGE_COPY_BYTES, DEVICE)
     rows: list[Row] = []
-    for op, count, columns, dtype in PLAN:
+    for place, (op, count, columns, dtype) in enumerate((*PLAN, *ACROSS)):
         if only not in op:
             continue
         if time.monotonic() - begun > seconds:
-            print(f"{len(rows)} of {len(PLAN)} rows were measured in the time given")
+            print(f"{len(rows)} of {len(PLAN) + len(ACROSS)} rows were measured in the time given")
             break
         start = time.monotonic()
-        rows.append(measure(op, count, columns, dtype, large_copy))
+        rows.append(measure(op, count, columns, dtype, large_copy, place >= len(PLAN)))
         print(f"{op} {count} x {columns} {dtype}: {time.monotonic() - start:.1f} s", flush=True)
         if not TINY:
             torch.cuda.empty_cache()

@@ -323,8 +323,8 @@ def _launch_cross_entropy(via, launch, sizes, logits, target, ignore_index, loss
         rt.unit(logits.size(-1)),
         rt.stride_unit(logits.stride(-1)),
     )
-    for stage in range(2):
-        via(_cross_entropy_split)[launch.grid](*arguments, **launch.options, STAGE=stage)
+    via(_cross_entropy_split)[launch.grid](*arguments, **launch.options, STAGE=0)
+    via(_cross_entropy_split)[launch.joining](*arguments, **launch.options, STAGE=1)
 
 
 _OPERATOR = rt.Operator(
@@ -354,34 +354,37 @@ _WALK = rt.RowWalk(
 )
 
 _CONFIGS = {
-    **dict.fromkeys(
-        ("sm_75", "sm_86", "sm_89"),
-        {
-            2: rt.RowConfigs(
-                along=(
-                    rt.RowConfig(1024, elements=2048, warps=2),
-                    rt.RowConfig(4096, elements=4096, warps=4),
-                    rt.RowConfig(8192, elements=8192, warps=8, registers=64),
-                    rt.RowConfig(16384, elements=4096, warps=16, columns=4096),
-                    rt.RowConfig(32768, elements=8192, warps=32, columns=8192),
-                    rt.RowConfig(0, elements=8192, warps=32),
-                ),
-                across=rt.RowConfig(0, elements=2048, warps=4, columns=32),
-                split=65536,
+    "sm_75": {
+        2: rt.RowConfigs(
+            along=(
+                rt.RowConfig(1024, elements=2048, warps=2),
+                rt.RowConfig(4096, elements=4096, warps=4),
+                rt.RowConfig(8192, elements=8192, warps=8, registers=64),
+                rt.RowConfig(16384, elements=4096, warps=16, columns=4096),
+                rt.RowConfig(32768, elements=8192, warps=32, columns=8192),
+                rt.RowConfig(0, elements=8192, warps=32),
             ),
-            4: rt.RowConfigs(
-                along=(
-                    rt.RowConfig(1024, elements=2048, warps=4),
-                    rt.RowConfig(4096, elements=4096, warps=8),
-                    rt.RowConfig(8192, elements=4096, warps=16, columns=4096),
-                    rt.RowConfig(16384, elements=8192, warps=32, columns=8192),
-                    rt.RowConfig(0, elements=8192, warps=32),
-                ),
-                across=rt.RowConfig(0, elements=2048, warps=4, columns=32),
-                split=32768,
+            across=(
+                rt.RowConfig(128, elements=2048, warps=2),
+                rt.RowConfig(0, elements=2048, warps=4, columns=32),
             ),
-        },
-    ),
+            split=65536,
+        ),
+        4: rt.RowConfigs(
+            along=(
+                rt.RowConfig(1024, elements=2048, warps=4),
+                rt.RowConfig(4096, elements=4096, warps=8),
+                rt.RowConfig(8192, elements=4096, warps=16, columns=4096),
+                rt.RowConfig(16384, elements=8192, warps=32, columns=8192),
+                rt.RowConfig(0, elements=8192, warps=32),
+            ),
+            across=(
+                rt.RowConfig(128, elements=4096, warps=4),
+                rt.RowConfig(0, elements=2048, warps=4, columns=32),
+            ),
+            split=32768,
+        ),
+    },
     **dict.fromkeys(
         ("sm_80", "sm_90", "sm_100", "sm_120"),
         {
@@ -395,7 +398,10 @@ _CONFIGS = {
                     rt.RowConfig(32768, elements=8192, warps=32, columns=8192),
                     rt.RowConfig(0, elements=8192, warps=32),
                 ),
-                across=rt.RowConfig(0, elements=2048, warps=4, columns=32),
+                across=(
+                    rt.RowConfig(128, elements=2048, warps=2),
+                    rt.RowConfig(0, elements=2048, warps=4, stages=3, columns=32),
+                ),
                 split=65536,
             ),
             4: rt.RowConfigs(
@@ -410,7 +416,44 @@ _CONFIGS = {
                     rt.RowConfig(32768, elements=32768, warps=32),
                     rt.RowConfig(0, elements=16384, warps=32),
                 ),
-                across=rt.RowConfig(0, elements=2048, warps=4, columns=32),
+                across=(
+                    rt.RowConfig(128, elements=4096, warps=4),
+                    rt.RowConfig(0, elements=2048, warps=4, stages=3, columns=32),
+                ),
+                split=32768,
+            ),
+        },
+    ),
+    **dict.fromkeys(
+        ("sm_86", "sm_89"),
+        {
+            2: rt.RowConfigs(
+                along=(
+                    rt.RowConfig(1024, elements=2048, warps=2),
+                    rt.RowConfig(4096, elements=4096, warps=4),
+                    rt.RowConfig(8192, elements=8192, warps=8, registers=64),
+                    rt.RowConfig(16384, elements=4096, warps=16, columns=4096),
+                    rt.RowConfig(32768, elements=8192, warps=32, columns=8192),
+                    rt.RowConfig(0, elements=8192, warps=32),
+                ),
+                across=(
+                    rt.RowConfig(128, elements=2048, warps=2),
+                    rt.RowConfig(0, elements=2048, warps=4, stages=3, columns=32),
+                ),
+                split=65536,
+            ),
+            4: rt.RowConfigs(
+                along=(
+                    rt.RowConfig(1024, elements=2048, warps=4),
+                    rt.RowConfig(4096, elements=4096, warps=8),
+                    rt.RowConfig(8192, elements=4096, warps=16, columns=4096),
+                    rt.RowConfig(16384, elements=8192, warps=32, columns=8192),
+                    rt.RowConfig(0, elements=8192, warps=32),
+                ),
+                across=(
+                    rt.RowConfig(128, elements=4096, warps=4),
+                    rt.RowConfig(0, elements=2048, warps=4, stages=3, columns=32),
+                ),
                 split=32768,
             ),
         },
@@ -427,7 +470,10 @@ _CONFIGS = {
                     rt.RowConfig(32768, elements=8192, warps=16, columns=8192),
                     rt.RowConfig(0, elements=8192, warps=16),
                 ),
-                across=rt.RowConfig(0, elements=2048, warps=4, columns=32),
+                across=(
+                    rt.RowConfig(128, elements=2048, warps=2),
+                    rt.RowConfig(0, elements=2048, warps=4, columns=32),
+                ),
                 split=65536,
                 piece_warps=4,
             ),
@@ -440,7 +486,10 @@ _CONFIGS = {
                     rt.RowConfig(32768, elements=32768, warps=16),
                     rt.RowConfig(0, elements=16384, warps=16),
                 ),
-                across=rt.RowConfig(0, elements=2048, warps=4, columns=32),
+                across=(
+                    rt.RowConfig(128, elements=4096, warps=4),
+                    rt.RowConfig(0, elements=2048, warps=4, columns=32),
+                ),
                 split=32768,
                 piece_warps=4,
             ),
@@ -456,7 +505,10 @@ _CONFIGS = {
                 rt.RowConfig(32768, elements=8192, warps=32, columns=8192),
                 rt.RowConfig(0, elements=8192, warps=32),
             ),
-            across=rt.RowConfig(0, elements=2048, warps=4, columns=32),
+            across=(
+                rt.RowConfig(128, elements=2048, warps=2),
+                rt.RowConfig(0, elements=2048, warps=4, columns=32),
+            ),
             split=65536,
         ),
         4: rt.RowConfigs(
@@ -467,7 +519,10 @@ _CONFIGS = {
                 rt.RowConfig(16384, elements=8192, warps=32, columns=8192),
                 rt.RowConfig(0, elements=8192, warps=32),
             ),
-            across=rt.RowConfig(0, elements=2048, warps=4, columns=32),
+            across=(
+                rt.RowConfig(128, elements=4096, warps=4),
+                rt.RowConfig(0, elements=2048, warps=4, columns=32),
+            ),
             split=32768,
         ),
     },

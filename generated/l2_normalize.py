@@ -226,34 +226,40 @@ _WALK = rt.RowWalk(
 )
 
 _CONFIGS = {
-    **dict.fromkeys(
-        ("sm_75", "sm_86", "sm_89"),
-        {
-            2: rt.RowConfigs(
-                along=(
-                    rt.RowConfig(1024, elements=2048, warps=2),
-                    rt.RowConfig(4096, elements=4096, warps=4),
-                    rt.RowConfig(8192, elements=8192, warps=8, registers=64),
-                    rt.RowConfig(16384, elements=16384, warps=16, registers=64),
-                    rt.RowConfig(32768, elements=8192, warps=16, columns=8192),
-                    rt.RowConfig(0, elements=8192, warps=32),
-                ),
-                across=rt.RowConfig(0, elements=2048, warps=4, columns=32),
-                split=65536,
+    "sm_75": {
+        2: rt.RowConfigs(
+            along=(
+                rt.RowConfig(1024, elements=2048, warps=2),
+                rt.RowConfig(4096, elements=4096, warps=4),
+                rt.RowConfig(8192, elements=8192, warps=8, registers=64),
+                rt.RowConfig(16384, elements=16384, warps=16, registers=64),
+                rt.RowConfig(32768, elements=8192, warps=16, columns=8192),
+                rt.RowConfig(0, elements=8192, warps=32),
             ),
-            4: rt.RowConfigs(
-                along=(
-                    rt.RowConfig(1024, elements=2048, warps=4),
-                    rt.RowConfig(4096, elements=4096, warps=8),
-                    rt.RowConfig(8192, elements=8192, warps=16),
-                    rt.RowConfig(16384, elements=8192, warps=16, columns=8192),
-                    rt.RowConfig(0, elements=8192, warps=32),
-                ),
-                across=rt.RowConfig(0, elements=2048, warps=4, columns=32),
-                split=32768,
+            across=(
+                rt.RowConfig(128, elements=2048, warps=2),
+                rt.RowConfig(256, elements=4096, warps=4),
+                rt.RowConfig(1024, elements=8192, warps=8),
+                rt.RowConfig(0, elements=2048, warps=4, columns=32),
             ),
-        },
-    ),
+            split=65536,
+        ),
+        4: rt.RowConfigs(
+            along=(
+                rt.RowConfig(1024, elements=2048, warps=4),
+                rt.RowConfig(4096, elements=4096, warps=8),
+                rt.RowConfig(8192, elements=8192, warps=16),
+                rt.RowConfig(16384, elements=8192, warps=16, columns=8192),
+                rt.RowConfig(0, elements=8192, warps=32),
+            ),
+            across=(
+                rt.RowConfig(128, elements=4096, warps=4),
+                rt.RowConfig(1024, elements=8192, warps=8),
+                rt.RowConfig(0, elements=2048, warps=4, columns=32),
+            ),
+            split=32768,
+        ),
+    },
     **dict.fromkeys(
         ("sm_80", "sm_90", "sm_100", "sm_120"),
         {
@@ -267,7 +273,12 @@ _CONFIGS = {
                     rt.RowConfig(32768, elements=8192, warps=16, columns=8192),
                     rt.RowConfig(0, elements=8192, warps=32),
                 ),
-                across=rt.RowConfig(0, elements=2048, warps=4, columns=32),
+                across=(
+                    rt.RowConfig(128, elements=2048, warps=2),
+                    rt.RowConfig(256, elements=4096, warps=4),
+                    rt.RowConfig(1024, elements=8192, warps=8),
+                    rt.RowConfig(0, elements=2048, warps=4, stages=4, columns=64),
+                ),
                 split=65536,
             ),
             4: rt.RowConfigs(
@@ -282,7 +293,50 @@ _CONFIGS = {
                     rt.RowConfig(32768, elements=32768, warps=32),
                     rt.RowConfig(0, elements=16384, warps=32),
                 ),
-                across=rt.RowConfig(0, elements=2048, warps=4, columns=32),
+                across=(
+                    rt.RowConfig(128, elements=4096, warps=4),
+                    rt.RowConfig(1024, elements=8192, warps=8),
+                    rt.RowConfig(8192, elements=1024, warps=4, stages=4, columns=32),
+                    rt.RowConfig(0, elements=2048, warps=4, stages=4, columns=64),
+                ),
+                split=32768,
+            ),
+        },
+    ),
+    **dict.fromkeys(
+        ("sm_86", "sm_89"),
+        {
+            2: rt.RowConfigs(
+                along=(
+                    rt.RowConfig(1024, elements=2048, warps=2),
+                    rt.RowConfig(4096, elements=4096, warps=4),
+                    rt.RowConfig(8192, elements=8192, warps=8, registers=64),
+                    rt.RowConfig(16384, elements=16384, warps=16, registers=64),
+                    rt.RowConfig(32768, elements=8192, warps=16, columns=8192),
+                    rt.RowConfig(0, elements=8192, warps=32),
+                ),
+                across=(
+                    rt.RowConfig(128, elements=2048, warps=2),
+                    rt.RowConfig(256, elements=4096, warps=4),
+                    rt.RowConfig(1024, elements=8192, warps=8),
+                    rt.RowConfig(0, elements=2048, warps=4, stages=4, columns=64),
+                ),
+                split=65536,
+            ),
+            4: rt.RowConfigs(
+                along=(
+                    rt.RowConfig(1024, elements=2048, warps=4),
+                    rt.RowConfig(4096, elements=4096, warps=8),
+                    rt.RowConfig(8192, elements=8192, warps=16),
+                    rt.RowConfig(16384, elements=8192, warps=16, columns=8192),
+                    rt.RowConfig(0, elements=8192, warps=32),
+                ),
+                across=(
+                    rt.RowConfig(128, elements=4096, warps=4),
+                    rt.RowConfig(1024, elements=8192, warps=8),
+                    rt.RowConfig(8192, elements=1024, warps=4, stages=4, columns=32),
+                    rt.RowConfig(0, elements=2048, warps=4, stages=4, columns=64),
+                ),
                 split=32768,
             ),
         },
@@ -299,7 +353,12 @@ _CONFIGS = {
                     rt.RowConfig(32768, elements=8192, warps=16, columns=8192),
                     rt.RowConfig(0, elements=8192, warps=16),
                 ),
-                across=rt.RowConfig(0, elements=2048, warps=4, columns=32),
+                across=(
+                    rt.RowConfig(128, elements=2048, warps=2),
+                    rt.RowConfig(256, elements=4096, warps=4),
+                    rt.RowConfig(1024, elements=8192, warps=8),
+                    rt.RowConfig(0, elements=2048, warps=4, columns=32),
+                ),
                 split=65536,
                 piece_warps=4,
             ),
@@ -312,7 +371,11 @@ _CONFIGS = {
                     rt.RowConfig(32768, elements=32768, warps=16),
                     rt.RowConfig(0, elements=16384, warps=16),
                 ),
-                across=rt.RowConfig(0, elements=2048, warps=4, columns=32),
+                across=(
+                    rt.RowConfig(128, elements=4096, warps=4),
+                    rt.RowConfig(1024, elements=8192, warps=8),
+                    rt.RowConfig(0, elements=2048, warps=4, columns=32),
+                ),
                 split=32768,
                 piece_warps=4,
             ),
@@ -328,7 +391,12 @@ _CONFIGS = {
                 rt.RowConfig(32768, elements=8192, warps=16, columns=8192),
                 rt.RowConfig(0, elements=8192, warps=32),
             ),
-            across=rt.RowConfig(0, elements=2048, warps=4, columns=32),
+            across=(
+                rt.RowConfig(128, elements=2048, warps=2),
+                rt.RowConfig(256, elements=4096, warps=4),
+                rt.RowConfig(1024, elements=8192, warps=8),
+                rt.RowConfig(0, elements=2048, warps=4, columns=32),
+            ),
             split=65536,
         ),
         4: rt.RowConfigs(
@@ -339,7 +407,11 @@ _CONFIGS = {
                 rt.RowConfig(16384, elements=8192, warps=16, columns=8192),
                 rt.RowConfig(0, elements=8192, warps=32),
             ),
-            across=rt.RowConfig(0, elements=2048, warps=4, columns=32),
+            across=(
+                rt.RowConfig(128, elements=4096, warps=4),
+                rt.RowConfig(1024, elements=8192, warps=8),
+                rt.RowConfig(0, elements=2048, warps=4, columns=32),
+            ),
             split=32768,
         ),
     },

@@ -322,33 +322,39 @@ _WALK = rt.RowWalk(
 )
 
 _CONFIGS = {
-    **dict.fromkeys(
-        ("sm_75", "sm_86", "sm_89"),
-        {
-            2: rt.RowConfigs(
-                along=(
-                    rt.RowConfig(1024, elements=2048, warps=2),
-                    rt.RowConfig(4096, elements=4096, warps=4),
-                    rt.RowConfig(8192, elements=8192, warps=8, registers=64),
-                    rt.RowConfig(16384, elements=16384, warps=16, registers=64),
-                    rt.RowConfig(0, elements=8192, warps=32, programs=1),
-                ),
-                across=rt.RowConfig(0, elements=2048, warps=4, columns=32),
-                split=65536,
+    "sm_75": {
+        2: rt.RowConfigs(
+            along=(
+                rt.RowConfig(1024, elements=2048, warps=2),
+                rt.RowConfig(4096, elements=4096, warps=4),
+                rt.RowConfig(8192, elements=8192, warps=8, registers=64),
+                rt.RowConfig(16384, elements=16384, warps=16, registers=64),
+                rt.RowConfig(0, elements=8192, warps=32, programs=1),
             ),
-            4: rt.RowConfigs(
-                along=(
-                    rt.RowConfig(1024, elements=2048, warps=4),
-                    rt.RowConfig(4096, elements=4096, warps=8),
-                    rt.RowConfig(8192, elements=8192, warps=16),
-                    rt.RowConfig(16384, elements=16384, warps=32),
-                    rt.RowConfig(0, elements=8192, warps=32, programs=1),
-                ),
-                across=rt.RowConfig(0, elements=2048, warps=4, columns=32),
-                split=32768,
+            across=(
+                rt.RowConfig(128, elements=2048, warps=2),
+                rt.RowConfig(256, elements=4096, warps=4),
+                rt.RowConfig(512, elements=8192, warps=8),
+                rt.RowConfig(0, elements=2048, warps=4, columns=32),
             ),
-        },
-    ),
+            split=65536,
+        ),
+        4: rt.RowConfigs(
+            along=(
+                rt.RowConfig(1024, elements=2048, warps=4),
+                rt.RowConfig(4096, elements=4096, warps=8),
+                rt.RowConfig(8192, elements=8192, warps=16),
+                rt.RowConfig(16384, elements=16384, warps=32),
+                rt.RowConfig(0, elements=8192, warps=32, programs=1),
+            ),
+            across=(
+                rt.RowConfig(256, elements=4096, warps=4),
+                rt.RowConfig(1024, elements=8192, warps=8),
+                rt.RowConfig(0, elements=2048, warps=4, columns=32),
+            ),
+            split=32768,
+        ),
+    },
     **dict.fromkeys(
         ("sm_80", "sm_90", "sm_100", "sm_120"),
         {
@@ -362,7 +368,12 @@ _CONFIGS = {
                     rt.RowConfig(32768, elements=32768, warps=32, programs=2),
                     rt.RowConfig(0, elements=8192, warps=32, programs=1),
                 ),
-                across=rt.RowConfig(0, elements=2048, warps=4, columns=32),
+                across=(
+                    rt.RowConfig(128, elements=2048, warps=2),
+                    rt.RowConfig(256, elements=4096, warps=4),
+                    rt.RowConfig(512, elements=8192, warps=8),
+                    rt.RowConfig(0, elements=2048, warps=4, stages=4, columns=64),
+                ),
                 split=65536,
             ),
             4: rt.RowConfigs(
@@ -376,7 +387,49 @@ _CONFIGS = {
                     rt.RowConfig(32768, elements=32768, warps=32, programs=2),
                     rt.RowConfig(0, elements=8192, warps=32, programs=1),
                 ),
-                across=rt.RowConfig(0, elements=2048, warps=4, columns=32),
+                across=(
+                    rt.RowConfig(256, elements=4096, warps=4),
+                    rt.RowConfig(1024, elements=8192, warps=8),
+                    rt.RowConfig(8192, elements=1024, warps=4, stages=4, columns=32),
+                    rt.RowConfig(0, elements=2048, warps=4, stages=4, columns=64),
+                ),
+                split=32768,
+            ),
+        },
+    ),
+    **dict.fromkeys(
+        ("sm_86", "sm_89"),
+        {
+            2: rt.RowConfigs(
+                along=(
+                    rt.RowConfig(1024, elements=2048, warps=2),
+                    rt.RowConfig(4096, elements=4096, warps=4),
+                    rt.RowConfig(8192, elements=8192, warps=8, registers=64),
+                    rt.RowConfig(16384, elements=16384, warps=16, registers=64),
+                    rt.RowConfig(0, elements=8192, warps=32, programs=1),
+                ),
+                across=(
+                    rt.RowConfig(128, elements=2048, warps=2),
+                    rt.RowConfig(256, elements=4096, warps=4),
+                    rt.RowConfig(512, elements=8192, warps=8),
+                    rt.RowConfig(0, elements=2048, warps=4, stages=4, columns=64),
+                ),
+                split=65536,
+            ),
+            4: rt.RowConfigs(
+                along=(
+                    rt.RowConfig(1024, elements=2048, warps=4),
+                    rt.RowConfig(4096, elements=4096, warps=8),
+                    rt.RowConfig(8192, elements=8192, warps=16),
+                    rt.RowConfig(16384, elements=16384, warps=32),
+                    rt.RowConfig(0, elements=8192, warps=32, programs=1),
+                ),
+                across=(
+                    rt.RowConfig(256, elements=4096, warps=4),
+                    rt.RowConfig(1024, elements=8192, warps=8),
+                    rt.RowConfig(8192, elements=1024, warps=4, stages=4, columns=32),
+                    rt.RowConfig(0, elements=2048, warps=4, stages=4, columns=64),
+                ),
                 split=32768,
             ),
         },
@@ -393,7 +446,12 @@ _CONFIGS = {
                     rt.RowConfig(32768, elements=32768, warps=16, programs=2),
                     rt.RowConfig(0, elements=8192, warps=16, programs=1),
                 ),
-                across=rt.RowConfig(0, elements=2048, warps=4, columns=32),
+                across=(
+                    rt.RowConfig(128, elements=2048, warps=2),
+                    rt.RowConfig(256, elements=4096, warps=4),
+                    rt.RowConfig(512, elements=8192, warps=8),
+                    rt.RowConfig(0, elements=2048, warps=4, columns=32),
+                ),
                 split=65536,
                 piece_warps=4,
             ),
@@ -406,7 +464,11 @@ _CONFIGS = {
                     rt.RowConfig(32768, elements=32768, warps=16, programs=2),
                     rt.RowConfig(0, elements=8192, warps=16, programs=1),
                 ),
-                across=rt.RowConfig(0, elements=2048, warps=4, columns=32),
+                across=(
+                    rt.RowConfig(256, elements=4096, warps=4),
+                    rt.RowConfig(1024, elements=8192, warps=8),
+                    rt.RowConfig(0, elements=2048, warps=4, columns=32),
+                ),
                 split=32768,
                 piece_warps=4,
             ),
@@ -421,7 +483,12 @@ _CONFIGS = {
                 rt.RowConfig(16384, elements=16384, warps=16),
                 rt.RowConfig(0, elements=8192, warps=32, programs=1),
             ),
-            across=rt.RowConfig(0, elements=1024, warps=4, columns=32),
+            across=(
+                rt.RowConfig(128, elements=2048, warps=2),
+                rt.RowConfig(256, elements=4096, warps=4),
+                rt.RowConfig(512, elements=8192, warps=8),
+                rt.RowConfig(0, elements=1024, warps=4, columns=32),
+            ),
             split=65536,
         ),
         4: rt.RowConfigs(
@@ -432,7 +499,11 @@ _CONFIGS = {
                 rt.RowConfig(16384, elements=16384, warps=32),
                 rt.RowConfig(0, elements=8192, warps=32, programs=1),
             ),
-            across=rt.RowConfig(0, elements=1024, warps=4, columns=32),
+            across=(
+                rt.RowConfig(256, elements=4096, warps=4),
+                rt.RowConfig(1024, elements=8192, warps=8),
+                rt.RowConfig(0, elements=1024, warps=4, columns=32),
+            ),
             split=32768,
         ),
     },

@@ -175,8 +175,9 @@ class _RowChoice:
 
         Few rows of `split` columns and more are cut into pieces.
         """
-        edges = {band.longest for band in self.table.along} - {0}
-        edges |= {band.longest - 1 for band in self.table.along if band.exact}
+        bands = self.table.across if self.across else self.table.along
+        edges = {band.longest for band in bands} - {0}
+        edges |= {band.longest - 1 for band in bands if band.exact}
         lengths = {self.n_cols, *edges, max(edges, default=0) + 1, self.table.split}
         for n_cols in sorted(length for length in lengths if length >= self.n_cols):
             for n_rows in (_MANY_ROWS, 1):

@@ -144,8 +144,8 @@ class RowKernelContext:
     piece_result_lines: tuple[str, ...]
     has_whole_results: bool
     whole_lines: tuple[str, ...]
-    last_stage: str
-    stages: str
+    last_stage: int
+    stages: int
     launch: str
     launch_parameters: tuple[str, ...]
     via: str

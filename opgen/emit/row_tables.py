@@ -34,9 +34,9 @@ def configs(plans: Sequence[tuple[str, RowPlan]]) -> str:
 
 
 def _config(config: RowConfig) -> str:
-    along = each(_band(band) for band in config.along)
+    along, across = (each(map(_band, bands)) for bands in (config.along, config.across))
     further = _further(config, {"piece_columns": 4096, "piece_warps": 8})
-    return f"rt.RowConfigs(along=({along}), across={_band(config.across)}, split={config.split}{further})"
+    return f"rt.RowConfigs(along=({along}), across=({across}), split={config.split}{further})"
 
 
 def _band(band: RowBand) -> str:

@@ -110,15 +110,15 @@ class RowBand:
 
 @dataclass(frozen=True)
 class RowConfig:
-    """The bands of elements of up to `width` bytes, and the walk of rows that lie across memory.
+    """The bands of elements of up to `width` bytes: where memory runs along rows, and across them.
 
-    Where there are few rows, those of at least `split` columns are cut into pieces, whose tiles have `piece_columns`
-    (where they have one row) and `piece_warps` at most.
+    Where there are few rows, they are cut into pieces; along memory those of at least `split` columns, into tiles that
+    have `piece_columns` (where they have one row) and `piece_warps` at most.
     """
 
     width: int
     along: tuple[RowBand, ...]
-    across: RowBand
+    across: tuple[RowBand, ...]
     split: int
     piece_columns: int = 4096
     piece_warps: int = 8

@@ -72,7 +72,8 @@ def _rows(number: int, kernel: RowPlan) -> Iterator[str]:
         )
         for band in config.along:
             yield f"    {_band(band)}"
-        yield f"    across memory: {_band(config.across)}"
+        for band in config.across:
+            yield f"    across memory: {_band(band)}"
         yield (
             f"    few rows of {config.split} columns or more: cut into pieces, joined in order; tiles of up to "
             f"{config.piece_columns} columns, {config.piece_warps} warps"

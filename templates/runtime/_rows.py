@@ -24,8 +24,11 @@ _ROWS_APART = 200
 MAX_SPLITS = 256
 #: Most elements of a tile whose rows alone are fixed, and Triton's limit for any block.
 LARGEST_TILE, LARGEST_BLOCK = 2**16, 2**20
-#: Most pieces that one program joins: what a thread of 256 holds of them is 32 registers for each reduction.
-MAX_JOINED = 8192
+#: Most pieces that a warp joins: what each of its 32 threads holds of them is 32 registers for each reduction.
+_JOINED_BY_A_WARP = 1024
+#: Rows across memory are cut into pieces of so many columns or more, for so many warps of each multiprocessor: one
+#: that streams tiles needs them to keep enough loads on their way.
+_SHORTEST_PIECE, _STREAMING_WARPS = 512, 16
 
 
 @dataclass(frozen=True)
@@ -56,14 +59,14 @@ class RowConfig:
 
 @dataclass(frozen=True)
 class RowConfigs:
-    """The configs of one target for one element width: by row length, and for rows that lie across memory.
+    """The configs of one target for one element width, by row length: where memory runs along rows, and across them.
 
-    Where there are too few tiles to fill the GPU, rows of at least `split` columns are cut into pieces, whose tiles have
-    `piece_columns` (where they have one row) and `piece_warps` at most.
+    Where there are too few tiles to fill the GPU, rows are cut into pieces; along memory those of at least `split`
+    columns, into tiles that have `piece_columns` (where they have one row) and `piece_warps` at most.
     """
 
     along: tuple[RowConfig, ...]
-    across: RowConfig
+    across: tuple[RowConfig, ...]
     split: int
     piece_columns: int = 4096
     piece_warps: int = 8
@@ -126,6 +129,11 @@ class RowLaunch:
     def split(self) -> bool:
         return self.strategy == "split"
 
+    @property
+    def joining(self) -> tuple[int, ...]:
+        """The grid of a last stage that only joins what the pieces gave: one program for each tile of rows."""
+        return (self.grid[0], 1)
+
     def partials(self, dtype: torch.dtype, device: torch.device) -> torch.Tensor:
         """Memory for one number of each piece of each row."""
         return torch.empty((self.rows, self.pieces[0]), dtype=dtype, device=device)
@@ -177,25 +185,30 @@ class RowKernel:
 
 def choose_tile(table: RowConfigs, n_rows: int, n_cols: int, across: bool, multiprocessors: int) -> RowTile:
     """The walk of `n_rows` rows of `n_cols` columns."""
-    config = table.across if across else _band(table.along, n_cols)
+    config = _band(table.across if across else table.along, n_cols)
     resident = config.longest >= max(n_cols, 1)
     fit = min(_power_of_two(n_cols) if resident else config.elements, max(LARGEST_TILE // max(config.rows, 1), 1))
     columns = config.columns or fit
     rows = config.rows or max(config.elements // columns, 1)
     tiles = -(-n_rows // rows)
-    if 4 * tiles <= multiprocessors and n_cols >= table.split:
+    if across and columns < n_cols:
+        wanted = _STREAMING_WARPS * multiprocessors // (config.warps * max(tiles, 1))
+        splits = min(wanted, n_cols // _SHORTEST_PIECE, _most_pieces(rows, config.warps))
+        if splits > 1:
+            return RowTile("split", rows, columns, config.warps, stages=config.stages, splits=splits)
+    elif not across and 4 * tiles <= multiprocessors and n_cols >= table.split:
         block = min(columns, table.piece_columns) if rows == 1 else columns
-        splits = min(-(-2 * multiprocessors // tiles), -(-n_cols // block), _most_pieces(rows))
         warps = min(config.warps, table.piece_warps) if rows == 1 else table.piece_warps
+        splits = min(-(-2 * multiprocessors // tiles), -(-n_cols // block), _most_pieces(rows, warps))
         return RowTile("split", rows, block, warps, stages=config.stages, splits=splits)
     strategy: Strategy = "resident" if resident and columns >= n_cols else "looped"
     figures = config.warps, config.programs, config.stages
     return RowTile(strategy, rows, columns, *figures, registers=config.registers)
 
 
-def _most_pieces(rows: int) -> int:
+def _most_pieces(rows: int, warps: int) -> int:
     """The pieces that a row of a tile of `rows` is cut into at most: one program joins those of all its rows."""
-    return max(min(MAX_SPLITS, MAX_JOINED // rows), 1)
+    return max(min(MAX_SPLITS, _JOINED_BY_A_WARP * warps // rows), 1)
 
 
 def _band(along: Sequence[RowConfig], n_cols: int) -> RowConfig:
@@ -252,7 +265,7 @@ def _launch(
     if tile.registers and is_wide and not is_traced():
         options["maxnreg"] = tile.registers
     if tile.strategy == "split":
-        options["SPLITS"] = _power_of_two(max(pieces[0], _most_pieces(tile.rows)))
+        options["SPLITS"] = _power_of_two(max(pieces[0], _most_pieces(tile.rows, tile.warps)))
     return RowLaunch(
         strategy=tile.strategy,
         grid=grid,

@@ -38,13 +38,13 @@ def configs(hints: str, target: str = "sm_90") -> tuple[RowConfig, ...]:
 )
 def test_a_hint_is_met_by_every_way_to_walk_rows(hints: str, key: str, value: int) -> None:
     for config in configs(f"tile {{ {hints} }}"):
-        parts = (config,) if key.startswith("piece_") else (*config.along, config.across)
+        parts = (config,) if key.startswith("piece_") else (*config.along, *config.across)
         assert {getattr(part, key) for part in parts} == {value}
 
 
 def test_programs_stay_where_that_is_asked_for() -> None:
     for config in configs("tile { persistent = true }"):
-        assert all(band.programs > 0 for band in (*config.along, config.across))
+        assert all(band.programs > 0 for band in (*config.along, *config.across))
 
 
 def test_hints_that_leave_the_choice_change_nothing() -> None:
@@ -65,24 +65,17 @@ def test_the_plan_is_told_as_rows_are_walked(name: str, target: str) -> None:
         for line in format_plan(plan).splitlines()
         if " columns, whole" in line or " columns, in a loop" in line
     ]
-    bands = [band for config in kernel.configs for band in config.along if band.longest]
-    assert len(told) == len(bands)
     for config in kernel.configs:
-        table = RowConfigs(
-            tuple(Runtime(**asdict(band)) for band in config.along),
-            Runtime(**asdict(config.across)),
-            config.split,
+        along, across = (
+            tuple(Runtime(**asdict(band)) for band in bands) for bands in (config.along, config.across)
         )
-        for band in config.along:
+        table = RowConfigs(along, across, config.split)
+        for band in (*config.along, *config.across):
             if band.longest:
-                tile = choose_tile(
-                    table,
-                    2**20,
-                    band.longest - (not band.exact and _is_exact(config, band.longest)),
-                    False,
-                    132,
-                )
+                columns = band.longest - (not band.exact and _is_exact(config, band.longest))
+                tile = choose_tile(table, 2**20, columns, band in config.across, 132)
                 assert (tile.strategy == "resident") == ("whole" in told.pop(0)), (name, band)
+    assert not told
 
 
 def _is_exact(config: RowConfig, columns: int) -> bool:
@@ -100,3 +93,25 @@ def test_a_target_of_its_own_wins_key_by_key() -> None:
     hints = "tile { warps = 4, stages = 2 } tile for sm_90 { warps = 8 }"
     assert {(band.warps, band.stages) for one in configs(hints) for band in one.along} == {(8, 2)}
     assert {(band.warps, band.stages) for one in configs(hints, "gfx942") for band in one.along} == {(4, 2)}
+
+
+@pytest.mark.parametrize(
+    ("rows", "columns", "strategy", "splits"),
+    [
+        (16384, 200, "resident", 1),
+        (16384, 5000, "looped", 1),
+        (4096, 16384, "split", 4),
+        (1024, 4096, "split", 8),
+        (1024, 1025, "split", 2),
+        (8, 2**20, "split", 128),
+        (0, 5000, "split", 9),
+    ],
+)
+def test_long_rows_across_memory_are_cut_until_all_multiprocessors_are_busy(
+    rows: int, columns: int, strategy: str, splits: int
+) -> None:
+    """No piece is shorter than 512 columns, and no program joins more than 32 numbers of a thread."""
+    config = configs("")[0]
+    across = tuple(Runtime(**asdict(band)) for band in config.across)
+    tile = choose_tile(RowConfigs((), across, config.split), rows, columns, True, 132)
+    assert (tile.strategy, tile.splits) == (strategy, splits)

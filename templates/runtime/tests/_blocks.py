@@ -193,7 +193,7 @@ def emitted(kernel: Any, types: Types) -> tuple[Any, ...]:
 
 
 def _bands(table: RowConfigs) -> tuple[Any, ...]:
-    return (*table.along, table.across)
+    return (*table.along, *table.across)
 
 
 def _as_tile(table: RowConfigs, band: Any) -> RowTile:
