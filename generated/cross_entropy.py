@@ -392,7 +392,7 @@ _CONFIGS = {
                 along=(
                     rt.RowConfig(128, elements=2048, warps=2),
                     rt.RowConfig(1024, elements=1024, warps=1),
-                    rt.RowConfig(4096, elements=4096, warps=4),
+                    rt.RowConfig(4096, elements=4096, warps=4, few_warps=32),
                     rt.RowConfig(8192, elements=8192, warps=8, registers=64),
                     rt.RowConfig(16384, elements=4096, warps=16, columns=4096),
                     rt.RowConfig(32768, elements=8192, warps=32, columns=8192),

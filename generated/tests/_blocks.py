@@ -194,7 +194,8 @@ def emitted(kernel: Any, types: Types) -> tuple[Any, ...]:
 
 
 def _bands(table: RowConfigs) -> tuple[Any, ...]:
-    return (*table.along, *table.across)
+    told = (*table.along, *table.across)
+    return (*told, *(replace(one, warps=one.few_warps) for one in told if one.few_warps))
 
 
 def _as_tile(table: RowConfigs, band: Any) -> RowTile:

@@ -39,10 +39,12 @@ def _config(config: RowConfig) -> str:
     return f"rt.RowConfigs(along=({along}), across=({across}), split={config.split}{further})"
 
 
+_USUAL = {"programs": 0, "stages": 1, "rows": 0, "columns": 0, "registers": 0, "few_warps": 0, "exact": False}
+"""The figures of a band that are not told."""
+
+
 def _band(band: RowBand) -> str:
-    further = _further(
-        band, {"programs": 0, "stages": 1, "rows": 0, "columns": 0, "registers": 0, "exact": False}
-    )
+    further = _further(band, _USUAL)
     return f"rt.RowConfig({band.longest}, elements={band.elements}, warps={band.warps}{further})"
 
 

@@ -101,6 +101,7 @@ class RowBand:
     rows: int = 0
     columns: int = 0
     registers: int = 0
+    few_warps: int = 0
     exact: bool = False
 
     def serves(self, columns: int) -> bool:

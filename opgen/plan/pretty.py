@@ -104,9 +104,8 @@ def _band(band: RowBand) -> str:
     programs = f", {band.programs} programs for each multiprocessor" if band.programs else ""
     stages = f", {band.stages} stages" if band.stages > 1 else ""
     bound = f", {band.registers} registers of a thread at most" if band.registers else ""
-    return (
-        f"{rows}: tiles of {band.elements} elements{sides} with {band.warps} warps{programs}{stages}{bound}"
-    )
+    few = f" ({band.few_warps} where there are few rows)" if band.few_warps else ""
+    return f"{rows}: tiles of {band.elements} elements{sides} with {band.warps} warps{few}{programs}{stages}{bound}"
 
 
 def _access(access: Access) -> str:

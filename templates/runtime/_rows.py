@@ -40,6 +40,7 @@ class RowConfig:
     `columns` fix its sides. With `programs` for each multiprocessor, these loop over the
     tiles; else each tile has its own. `stages` is how many tiles are on their way at a time. `registers` are the most of
     a thread with a whole row, where the compiler would take so many that fewer programs fit (0: as it likes).
+    `few_warps` (0: none) run a row where there are so few that a multiprocessor has two at most.
     """
 
     longest: int
@@ -50,6 +51,7 @@ class RowConfig:
     rows: int = 0
     columns: int = 0
     registers: int = 0
+    few_warps: int = 0
     exact: bool = False
 
     def serves(self, n_cols: int) -> bool:
@@ -202,7 +204,8 @@ def choose_tile(table: RowConfigs, n_rows: int, n_cols: int, across: bool, multi
         splits = min(-(-2 * multiprocessors // tiles), -(-n_cols // block), _most_pieces(rows, warps))
         return RowTile("split", rows, block, warps, stages=config.stages, splits=splits)
     strategy: Strategy = "resident" if resident and columns >= n_cols else "looped"
-    figures = config.warps, config.programs, config.stages
+    is_few = config.few_warps > 0 and rows == 1 and tiles <= 2 * multiprocessors
+    figures = config.few_warps if is_few else config.warps, config.programs, config.stages
     return RowTile(strategy, rows, columns, *figures, registers=config.registers)
 
 

@@ -96,6 +96,15 @@ def test_a_target_of_its_own_wins_key_by_key() -> None:
 
 
 @pytest.mark.parametrize(
+    ("rows", "columns", "warps"), [(264, 4096, 32), (265, 4096, 4), (1, 1500, 4), (1, 8192, 8)]
+)
+def test_few_rows_have_more_warps(rows: int, columns: int, warps: int) -> None:
+    config = configs("")[0]
+    along = tuple(Runtime(**asdict(band)) for band in config.along)
+    assert choose_tile(RowConfigs(along, (), config.split), rows, columns, False, 132).warps == warps
+
+
+@pytest.mark.parametrize(
     ("rows", "columns", "strategy", "splits"),
     [
         (16384, 200, "resident", 1),
