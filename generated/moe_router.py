@@ -33,18 +33,6 @@ from ._runtime import (
 
 
 @triton.jit
-def _moe_router_left(x):
-    """The left operand of moe_router for one step."""
-    return x
-
-
-@triton.jit
-def _moe_router_right(w):
-    """The right operand of moe_router for one step."""
-    return w
-
-
-@triton.jit
 def _moe_router_formula(product, bias):
     """`scores and choice` of moe_router for one tile, in the types that it computes in."""
     scores = sigmoid(product)
@@ -129,7 +117,7 @@ def _moe_router_tiles(
         k_right_ok = depth_inside(right_depth, last, EVEN)
         k_left = group_at(left_depth, k0, k1, K_RANK, K_UNIT)
         k_right = group_at(right_depth, k0, k1, K_RANK, K_UNIT)
-        x = tl.load(
+        x_tile = tl.load(
             x_ptr
             + (
                 along_m(m, (x_m0, x_m1, x_m2), x_layout, M_RANK)
@@ -138,9 +126,7 @@ def _moe_router_tiles(
             mask=m_ok & k_left_ok,
             other=0,
         ).to(tl.float32)
-        left = tl.where(m_ok & k_left_ok, _moe_router_left(x), 0)
-        left = left.to(tl.float32)
-        w = tl.load(
+        w_tile = tl.load(
             w_ptr
             + (
                 along_n(n, (w_n0, w_n1, w_n2), w_layout, N_RANK)
@@ -149,9 +135,7 @@ def _moe_router_tiles(
             mask=n_ok & k_right_ok,
             other=0,
         )
-        right = tl.where(n_ok & k_right_ok, _moe_router_right(w), 0)
-        right = right.to(tl.float32)
-        product = multiplied(left, right, product, FORM, PRECISION)
+        product = multiplied(x_tile, w_tile, product, FORM, PRECISION)
     product = product_sum(product, FORM)
     if SPLIT > 1:
         store_partial(
@@ -219,7 +203,7 @@ def _moe_router_finish(
 
 def _launch_moe_router(via, launch, sizes, x, w, bias, scores, choice):
     """Launches the kernels of the strategy that the figures name."""
-    partial = launch.library_sums(via, (), ())
+    partial = launch.library_sums(via, (x,), (w,))
     if partial is None:
         partial = launch.partial_sums(scores.device, 1)
         via(_moe_router_tiles)[launch.grid](
@@ -280,80 +264,86 @@ _WALK = rt.ProductWalk(
 _CONFIGS = {
     "sm_75": {
         "f32": (
-            rt.band(1, rt.BEYOND, "vector pointers", (1, 8, 512), 4, 1, 8),
-            rt.band(16, 4096, "outer pointers", (16, 32, 1), 4, 1, 8, split=16),
+            rt.band(1, 1024, "vector pointers", (1, 8, 512), 4, 1, 8),
+            rt.band(1, rt.BEYOND, "vector pointers", (1, 8, 128), 1, 1, 8),
+            rt.band(16, 1024, "outer pointers", (16, 32, 1), 4, 1, 8, split=16),
+            rt.band(16, 4096, "outer pointers", (16, 32, 1), 4, 1, 8, split=4),
             rt.band(16, rt.BEYOND, "outer pointers", (16, 128, 1), 4, 1, 8),
             rt.band(64, 1024, "outer pointers", (32, 32, 1), 4, 1, 8, split=4),
             rt.band(64, rt.BEYOND, "outer pointers", (32, 128, 1), 4, 1, 8),
             rt.band(128, 1024, "outer pointers", (32, 32, 1), 4, 1, 8, split=4),
             rt.band(128, 4096, "outer pointers", (64, 128, 1), 4, 1, 8),
-            rt.band(128, rt.BEYOND, "outer pointers", (64, 64, 1), 4, 1, 8),
-            rt.band(256, rt.BEYOND, "outer pointers", (64, 64, 1), 4, 1, 8),
+            rt.band(128, rt.BEYOND, "outer pointers", (32, 128, 1), 4, 1, 8),
+            rt.band(256, rt.BEYOND, "outer pointers", (32, 128, 1), 4, 1, 8),
             rt.band(512, 1024, "outer pointers", (64, 128, 1), 4, 1, 8),
-            rt.band(512, rt.BEYOND, "outer pointers", (64, 64, 1), 4, 1, 8),
-            rt.band(rt.BEYOND, rt.BEYOND, "outer pointers", (64, 64, 1), 4, 1, 16),
+            rt.band(512, rt.BEYOND, "outer pointers", (32, 128, 1), 4, 1, 16),
+            rt.band(rt.BEYOND, rt.BEYOND, "outer pointers", (32, 128, 1), 4, 1, 16),
         )
     },
     "sm_80": {
         "f32": (
             rt.band(1, 1024, "vector pointers", (1, 4, 1024), 4, 1, 8),
-            rt.band(1, rt.BEYOND, "vector pointers", (1, 8, 512), 4, 1, 8),
-            rt.band(16, 4096, "dot pointers", (16, 128, 16), 4, 3, 8, split=8),
-            rt.band(16, rt.BEYOND, "dot pointers", (16, 256, 16), 4, 2, 8),
+            rt.band(1, 4096, "vector pointers", (1, 8, 512), 4, 1, 8),
+            rt.band(1, rt.BEYOND, "vector pointers", (1, 8, 128), 1, 1, 8),
+            rt.band(16, 1024, "outer pointers", (16, 32, 1), 4, 1, 8, split=16),
+            rt.band(16, 4096, "dot pointers", (16, 128, 16), 4, 5, 8, split=8),
+            rt.band(16, rt.BEYOND, "dot pointers", (16, 256, 16), 4, 3, 8),
             rt.band(64, 1024, "outer pointers", (32, 32, 1), 4, 1, 8, split=16),
-            rt.band(64, rt.BEYOND, "dot pointers", (32, 128, 32), 4, 5, 8, split=8),
-            rt.band(128, 1024, "dot pointers", (64, 64, 16), 4, 4, 8, split=8),
-            rt.band(128, rt.BEYOND, "dot pointers", (32, 128, 16), 4, 5, 8, split=8),
-            rt.band(256, 4096, "dot pointers", (32, 128, 32), 4, 5, 8, split=8),
-            rt.band(256, rt.BEYOND, "dot pointers", (32, 128, 16), 4, 5, 8, split=8),
-            rt.band(1024, rt.BEYOND, "dot pointers", (32, 128, 16), 4, 5, 16, split=8),
-            rt.band(rt.BEYOND, rt.BEYOND, "dot pointers", (64, 64, 16), 4, 5, 16, split=2),
+            rt.band(64, rt.BEYOND, "swapped pointers", (32, 128, 64), 4, 4, 8, split=8),
+            rt.band(128, 1024, "outer pointers", (32, 32, 1), 4, 1, 8, split=4),
+            rt.band(128, rt.BEYOND, "dot pointers", (32, 128, 32), 4, 4, 8, split=8),
+            rt.band(256, 4096, "swapped pointers", (32, 128, 64), 4, 4, 8, split=8),
+            rt.band(256, rt.BEYOND, "dot pointers", (32, 128, 32), 4, 4, 8, split=8),
+            rt.band(1024, rt.BEYOND, "dot pointers", (32, 128, 32), 4, 4, 16, split=8),
+            rt.band(rt.BEYOND, rt.BEYOND, "dot pointers", (64, 64, 32), 4, 4, 16, split=2),
         )
     },
     "sm_86": {
         "f32": (
             rt.band(1, 1024, "vector pointers", (1, 4, 1024), 4, 1, 8),
-            rt.band(1, rt.BEYOND, "vector pointers", (1, 8, 256), 2, 1, 8),
-            rt.band(16, 1024, "dot pointers", (16, 64, 16), 4, 5, 8, split=8),
-            rt.band(16, 4096, "dot pointers", (16, 64, 32), 4, 5, 8),
-            rt.band(16, rt.BEYOND, "dot pointers", (16, 64, 16), 4, 4, 8),
-            rt.band(64, 1024, "dot pointers", (64, 64, 32), 4, 4, 8, split=4),
-            rt.band(64, 4096, "dot pointers", (64, 64, 16), 4, 4, 8, split=2),
-            rt.band(64, rt.BEYOND, "dot pointers", (64, 64, 16), 4, 3, 8),
-            rt.band(128, 1024, "dot pointers", (64, 64, 16), 4, 4, 8, split=4),
-            rt.band(128, 4096, "dot pointers", (64, 64, 16), 4, 4, 8, split=8),
-            rt.band(128, rt.BEYOND, "dot pointers", (64, 64, 16), 4, 3, 8),
-            rt.band(256, 4096, "dot pointers", (64, 64, 16), 4, 4, 8, split=4),
-            rt.band(256, rt.BEYOND, "dot pointers", (64, 64, 16), 4, 3, 8),
-            rt.band(512, 1024, "dot pointers", (64, 64, 16), 4, 4, 8, split=8),
-            rt.band(512, 4096, "dot pointers", (64, 64, 16), 4, 4, 8, split=4),
-            rt.band(512, rt.BEYOND, "dot pointers", (64, 128, 16), 8, 5, 8),
-            rt.band(1024, 1024, "dot pointers", (64, 64, 32), 4, 4, 16, split=4),
-            rt.band(1024, 4096, "dot pointers", (64, 64, 32), 4, 4, 16),
-            rt.band(1024, rt.BEYOND, "dot pointers", (64, 128, 16), 8, 5, 16),
-            rt.band(rt.BEYOND, rt.BEYOND, "dot pointers", (64, 128, 16), 8, 5, 16),
+            rt.band(1, 4096, "vector pointers", (1, 8, 256), 2, 1, 8),
+            rt.band(1, rt.BEYOND, "vector pointers", (1, 8, 128), 1, 1, 8),
+            rt.band(16, 1024, "dot pointers", (16, 128, 32), 4, 5, 8, split=8),
+            rt.band(16, 4096, "dot pointers", (16, 128, 32), 4, 5, 8, split=2),
+            rt.band(16, rt.BEYOND, "dot pointers", (16, 128, 16), 4, 4, 8, split=2),
+            rt.band(64, 1024, "dot pointers", (32, 128, 16), 4, 5, 8, split=4),
+            rt.band(64, 4096, "dot pointers", (32, 128, 16), 4, 5, 8),
+            rt.band(64, rt.BEYOND, "dot pointers", (32, 128, 16), 4, 5, 8, split=8),
+            rt.band(128, 1024, "dot pointers", (32, 128, 16), 4, 5, 8, split=4),
+            rt.band(128, 4096, "dot pointers", (32, 128, 16), 4, 5, 8, split=8),
+            rt.band(128, rt.BEYOND, "dot pointers", (32, 128, 16), 4, 5, 8, split=4),
+            rt.band(256, 1024, "dot pointers", (32, 128, 16), 4, 5, 8),
+            rt.band(256, 4096, "dot pointers", (32, 128, 16), 4, 5, 8, split=8),
+            rt.band(256, rt.BEYOND, "dot pointers", (32, 128, 16), 4, 5, 8, split=4),
+            rt.band(512, 4096, "dot pointers", (32, 128, 16), 4, 5, 16, split=8),
+            rt.band(512, rt.BEYOND, "dot pointers", (32, 128, 16), 4, 5, 16),
+            rt.band(1024, 1024, "dot pointers", (32, 128, 16), 4, 5, 16, split=8),
+            rt.band(1024, 4096, "dot pointers", (32, 128, 16), 4, 5, 16, split=4),
+            rt.band(1024, rt.BEYOND, "dot pointers", (32, 128, 16), 4, 5, 16),
+            rt.band(rt.BEYOND, rt.BEYOND, "dot pointers", (64, 64, 16), 4, 5, 16, split=2),
         )
     },
     "sm_89": {
         "f32": (
             rt.band(1, 1024, "vector pointers", (1, 8, 1024), 8, 1, 8),
-            rt.band(1, rt.BEYOND, "vector pointers", (1, 8, 512), 4, 1, 8),
-            rt.band(16, 4096, "dot pointers", (16, 32, 32), 4, 5, 8, split=8),
-            rt.band(16, rt.BEYOND, "dot pointers", (16, 32, 16), 4, 5, 8),
-            rt.band(64, 1024, "dot pointers", (64, 64, 32), 4, 4, 8, split=8),
-            rt.band(64, 4096, "dot pointers", (64, 64, 32), 4, 4, 8, split=2),
-            rt.band(64, rt.BEYOND, "dot pointers", (64, 64, 16), 4, 4, 8),
-            rt.band(128, 1024, "dot pointers", (64, 128, 16), 4, 5, 8, split=8),
-            rt.band(128, 4096, "dot pointers", (64, 128, 16), 4, 5, 8, split=2),
-            rt.band(128, rt.BEYOND, "dot pointers", (128, 128, 16), 8, 4, 8),
-            rt.band(256, 1024, "dot pointers", (64, 128, 16), 4, 5, 8, split=4),
-            rt.band(256, 4096, "dot pointers", (64, 128, 16), 4, 5, 8),
-            rt.band(256, rt.BEYOND, "dot pointers", (128, 128, 16), 8, 4, 8),
-            rt.band(512, 1024, "dot pointers", (64, 128, 16), 4, 5, 8, split=2),
-            rt.band(512, rt.BEYOND, "dot pointers", (128, 128, 16), 8, 4, 8),
-            rt.band(1024, 1024, "dot pointers", (64, 128, 16), 4, 5, 16),
-            rt.band(1024, rt.BEYOND, "dot pointers", (128, 128, 16), 8, 4, 8),
-            rt.band(rt.BEYOND, rt.BEYOND, "dot pointers", (128, 128, 16), 8, 4, 16),
+            rt.band(1, 4096, "vector pointers", (1, 8, 512), 4, 1, 8),
+            rt.band(1, rt.BEYOND, "vector pointers", (1, 8, 128), 1, 1, 8),
+            rt.band(16, 1024, "dot pointers", (16, 128, 32), 4, 5, 8, split=8),
+            rt.band(16, 4096, "dot pointers", (16, 64, 32), 4, 5, 8, split=4),
+            rt.band(16, rt.BEYOND, "dot pointers", (16, 64, 32), 4, 5, 8),
+            rt.band(64, 1024, "dot pointers", (32, 128, 32), 4, 5, 8, split=8),
+            rt.band(64, 4096, "dot pointers", (64, 128, 32), 4, 4, 8, split=4),
+            rt.band(64, rt.BEYOND, "dot pointers", (64, 128, 32), 4, 4, 8),
+            rt.band(128, 1024, "dot pointers", (64, 128, 32), 4, 4, 8, split=8),
+            rt.band(128, 4096, "dot pointers", (64, 128, 32), 4, 4, 8, split=2),
+            rt.band(128, rt.BEYOND, "dot pointers", (64, 128, 32), 4, 4, 8),
+            rt.band(256, 1024, "dot pointers", (64, 128, 32), 4, 4, 8, split=4),
+            rt.band(256, rt.BEYOND, "dot pointers", (64, 128, 32), 4, 4, 8),
+            rt.band(512, 1024, "dot pointers", (64, 128, 32), 4, 4, 8, split=2),
+            rt.band(512, rt.BEYOND, "dot pointers", (64, 256, 16), 8, 5, 8),
+            rt.band(1024, 1024, "dot pointers", (64, 128, 32), 4, 4, 16),
+            rt.band(1024, rt.BEYOND, "dot pointers", (64, 256, 16), 8, 5, 16),
+            rt.band(rt.BEYOND, rt.BEYOND, "dot pointers", (64, 256, 16), 8, 5, 16),
         )
     },
     "sm_90": {
@@ -361,21 +351,20 @@ _CONFIGS = {
             rt.band(1, 1024, "vector pointers", (1, 4, 1024), 4, 1, 8),
             rt.band(1, 4096, "vector pointers", (1, 8, 512), 4, 1, 8),
             rt.band(1, rt.BEYOND, "vector pointers", (1, 8, 128), 1, 1, 8),
-            rt.band(16, 1024, "dot pointers", (16, 64, 16), 4, 5, 8, split=8),
-            rt.band(16, 4096, "dot pointers", (16, 128, 16), 4, 4, 8, split=8),
-            rt.band(16, rt.BEYOND, "swapped pointers", (16, 128, 32), 4, 6, 8, split=8),
-            rt.band(64, 1024, "dot pointers", (64, 64, 16), 4, 4, 8, split=8),
-            rt.band(64, 4096, "dot pointers", (64, 64, 16), 4, 4, 8, split=4),
-            rt.band(64, rt.BEYOND, "dot pointers", (32, 128, 16), 4, 5, 8, split=8),
-            rt.band(128, 1024, "dot pointers", (64, 64, 16), 4, 4, 8, split=8),
-            rt.band(128, 4096, "dot pointers", (32, 128, 16), 4, 3, 8),
-            rt.band(128, rt.BEYOND, "dot pointers", (32, 128, 16), 4, 5, 8, split=8),
-            rt.band(256, 1024, "dot pointers", (64, 64, 16), 4, 4, 8, split=4),
-            rt.band(256, 4096, "dot pointers", (32, 128, 16), 4, 3, 8),
-            rt.band(256, rt.BEYOND, "dot pointers", (32, 128, 16), 4, 5, 8, split=8),
-            rt.band(1024, 1024, "dot pointers", (32, 128, 16), 4, 3, 16),
-            rt.band(1024, rt.BEYOND, "dot pointers", (32, 128, 16), 4, 5, 16),
-            rt.band(rt.BEYOND, rt.BEYOND, "dot pointers", (64, 64, 16), 4, 4, 16, split=4),
+            rt.band(16, 1024, "dot pointers", (16, 64, 32), 4, 4, 8, split=8),
+            rt.band(16, 4096, "dot pointers", (16, 128, 16), 4, 5, 8, split=8),
+            rt.band(16, rt.BEYOND, "swapped pointers", (16, 128, 64), 4, 4, 8, split=8),
+            rt.band(64, 1024, "dot pointers", (32, 128, 16), 4, 5, 8, split=8),
+            rt.band(64, 4096, "dot pointers", (32, 128, 16), 4, 5, 8, split=4),
+            rt.band(64, rt.BEYOND, "dot pointers", (32, 128, 32), 4, 4, 8, split=8),
+            rt.band(128, 1024, "dot pointers", (32, 128, 16), 4, 5, 8, split=8),
+            rt.band(128, 4096, "dot descriptors halves", (64, 64, 32), 4, 5, 4),
+            rt.band(128, rt.BEYOND, "dot pointers", (32, 128, 32), 4, 4, 8, split=8),
+            rt.band(256, 1024, "dot pointers", (32, 128, 16), 4, 5, 8, split=4),
+            rt.band(256, rt.BEYOND, "dot descriptors halves", (64, 64, 32), 4, 5, 4),
+            rt.band(512, rt.BEYOND, "dot descriptors halves", (64, 64, 32), 4, 5, 4),
+            rt.band(1024, rt.BEYOND, "dot descriptors halves", (64, 64, 32), 4, 5, 16),
+            rt.band(rt.BEYOND, rt.BEYOND, "dot descriptors halves", (128, 64, 32), 8, 5, 16),
         )
     },
     "sm_100": {
@@ -383,123 +372,128 @@ _CONFIGS = {
             rt.band(1, 1024, "vector pointers", (1, 4, 1024), 4, 1, 8),
             rt.band(1, 4096, "vector pointers", (1, 8, 512), 4, 1, 8),
             rt.band(1, rt.BEYOND, "vector pointers", (1, 8, 128), 1, 1, 8),
-            rt.band(16, 1024, "dot pointers", (16, 64, 16), 4, 5, 8, split=8),
-            rt.band(16, 4096, "dot pointers", (16, 128, 16), 4, 3, 8, split=4),
-            rt.band(16, rt.BEYOND, "dot pointers", (16, 128, 32), 4, 5, 8, split=8),
+            rt.band(16, 1024, "outer pointers", (16, 32, 1), 4, 1, 8, split=16),
+            rt.band(16, 4096, "dot pointers", (16, 128, 16), 4, 5, 8, split=4),
+            rt.band(16, rt.BEYOND, "dot pointers", (16, 128, 16), 4, 5, 8),
             rt.band(64, rt.BEYOND, "outer pointers", (32, 32, 1), 4, 1, 8, split=16),
-            rt.band(128, 1024, "outer pointers", (32, 32, 1), 4, 1, 8, split=16),
-            rt.band(128, rt.BEYOND, "dot pointers", (16, 256, 16), 8, 3, 8),
+            rt.band(128, 1024, "outer pointers", (32, 32, 1), 4, 1, 8, split=4),
+            rt.band(128, 4096, "dot pointers", (16, 256, 16), 8, 5, 8),
+            rt.band(128, rt.BEYOND, "outer pointers", (32, 32, 1), 4, 1, 8, split=16),
             rt.band(256, 1024, "outer pointers", (32, 32, 1), 4, 1, 8, split=16),
-            rt.band(256, 4096, "dot pointers", (16, 256, 16), 8, 3, 16),
-            rt.band(256, rt.BEYOND, "dot pointers", (16, 256, 16), 8, 5, 16),
-            rt.band(512, rt.BEYOND, "dot pointers", (32, 128, 16), 8, 5, 16),
-            rt.band(1024, 1024, "dot pointers", (32, 128, 16), 8, 5, 16),
+            rt.band(256, 4096, "dot pointers", (16, 256, 16), 8, 5, 16),
+            rt.band(256, rt.BEYOND, "dot pointers", (16, 256, 32), 8, 5, 16),
+            rt.band(512, rt.BEYOND, "dot pointers", (32, 128, 32), 8, 4, 16),
+            rt.band(1024, 1024, "dot pointers", (32, 128, 32), 8, 4, 16),
             rt.band(1024, rt.BEYOND, "dot pointers", (32, 128, 32), 8, 5, 16),
             rt.band(rt.BEYOND, rt.BEYOND, "outer pointers", (128, 16, 1), 4, 1, 16),
         )
     },
     "sm_120": {
         "f32": (
-            rt.band(1, 1024, "vector pointers", (1, 8, 1024), 8, 1, 8),
+            rt.band(1, 1024, "vector pointers", (1, 4, 1024), 4, 1, 8),
             rt.band(1, rt.BEYOND, "vector pointers", (1, 8, 512), 4, 1, 8),
             rt.band(16, 1024, "dot pointers", (16, 64, 32), 4, 5, 8, split=8),
-            rt.band(16, rt.BEYOND, "dot pointers", (16, 64, 16), 4, 4, 8, split=8),
-            rt.band(64, 1024, "dot pointers", (64, 64, 32), 4, 4, 8, split=8),
-            rt.band(64, 4096, "dot pointers", (64, 64, 16), 4, 4, 8, split=4),
-            rt.band(64, rt.BEYOND, "dot pointers", (64, 64, 16), 4, 4, 8),
-            rt.band(128, 1024, "dot pointers", (64, 64, 16), 4, 4, 8, split=8),
-            rt.band(128, rt.BEYOND, "dot pointers", (64, 128, 16), 4, 3, 8, split=4),
-            rt.band(256, 1024, "dot pointers", (64, 128, 16), 4, 3, 8, split=8),
-            rt.band(256, 4096, "dot pointers", (64, 128, 16), 4, 3, 8, split=2),
-            rt.band(256, rt.BEYOND, "dot pointers", (64, 128, 16), 4, 5, 8),
-            rt.band(512, 1024, "dot pointers", (64, 128, 16), 4, 3, 8, split=4),
-            rt.band(512, 4096, "dot pointers", (64, 128, 16), 4, 3, 8),
-            rt.band(512, rt.BEYOND, "dot pointers", (64, 256, 16), 8, 3, 8),
-            rt.band(1024, 1024, "dot pointers", (64, 128, 16), 4, 3, 16, split=2),
-            rt.band(1024, 4096, "dot pointers", (64, 128, 16), 4, 3, 16),
-            rt.band(1024, rt.BEYOND, "dot pointers", (64, 256, 16), 8, 3, 16),
-            rt.band(rt.BEYOND, 1024, "dot pointers", (64, 128, 16), 4, 5, 16),
-            rt.band(rt.BEYOND, rt.BEYOND, "dot pointers", (64, 256, 16), 8, 3, 16),
+            rt.band(16, 4096, "dot pointers", (16, 128, 32), 4, 5, 8, split=4),
+            rt.band(16, rt.BEYOND, "swapped descriptors", (16, 128, 32), 4, 5, 4),
+            rt.band(64, 1024, "dot pointers", (32, 128, 32), 4, 5, 8, split=8),
+            rt.band(64, 4096, "dot pointers", (32, 128, 16), 4, 5, 8, split=4),
+            rt.band(64, rt.BEYOND, "dot pointers", (64, 128, 16), 4, 4, 8, split=8),
+            rt.band(128, 1024, "dot pointers", (32, 128, 16), 4, 5, 8, split=8),
+            rt.band(128, 4096, "dot pointers", (32, 128, 16), 4, 5, 8, split=2),
+            rt.band(128, rt.BEYOND, "dot pointers", (64, 128, 16), 4, 4, 8, split=4),
+            rt.band(256, 1024, "dot pointers", (32, 128, 16), 4, 5, 8, split=4),
+            rt.band(256, rt.BEYOND, "dot descriptors halves", (64, 128, 32), 4, 3, 4),
+            rt.band(512, 1024, "dot pointers", (32, 128, 16), 4, 5, 16, split=2),
+            rt.band(512, 4096, "dot pointers", (64, 128, 16), 4, 4, 8, split=8),
+            rt.band(512, rt.BEYOND, "dot pointers", (64, 128, 16), 4, 4, 8, split=4),
+            rt.band(1024, 1024, "dot descriptors halves", (64, 128, 32), 4, 3, 16),
+            rt.band(1024, 4096, "dot pointers", (64, 128, 16), 4, 4, 16, split=8),
+            rt.band(1024, rt.BEYOND, "dot descriptors halves", (64, 128, 32), 4, 3, 16),
+            rt.band(rt.BEYOND, 4096, "dot pointers", (64, 128, 16), 4, 4, 16, split=4),
+            rt.band(rt.BEYOND, rt.BEYOND, "dot pointers", (64, 128, 16), 4, 4, 16),
         )
     },
     "gfx90a": {
         "f32": (
+            rt.band(1, 1024, "vector pointers", (1, 8, 2048), 4, 1, 8),
             rt.band(1, rt.BEYOND, "vector pointers", (1, 8, 1024), 2, 1, 8),
-            rt.band(16, rt.BEYOND, "dot pointers", (16, 128, 16), 4, 4, 8, split=8),
-            rt.band(64, 1024, "dot pointers", (32, 128, 16), 4, 4, 8, split=4),
-            rt.band(64, rt.BEYOND, "dot pointers", (32, 128, 16), 4, 4, 8, split=8),
-            rt.band(256, rt.BEYOND, "dot pointers", (32, 128, 16), 4, 4, 8, split=8),
-            rt.band(512, 4096, "dot pointers", (32, 128, 16), 4, 4, 16, split=8),
-            rt.band(512, rt.BEYOND, "dot pointers", (32, 128, 16), 4, 4, 16, split=2),
-            rt.band(1024, 4096, "dot pointers", (32, 128, 16), 4, 4, 16, split=8),
+            rt.band(16, 4096, "dot pointers", (16, 128, 16), 4, 3, 8, split=8),
+            rt.band(16, rt.BEYOND, "dot pointers", (16, 256, 16), 4, 2, 8),
+            rt.band(64, 1024, "dot pointers", (32, 128, 16), 4, 3, 8, split=4),
+            rt.band(64, rt.BEYOND, "dot pointers", (32, 128, 16), 4, 5, 8, split=8),
+            rt.band(256, 1024, "dot pointers", (32, 128, 16), 4, 5, 8, split=8),
+            rt.band(256, rt.BEYOND, "dot pointers", (32, 128, 16), 4, 3, 8, split=8),
+            rt.band(512, rt.BEYOND, "dot pointers", (32, 128, 16), 4, 3, 16, split=8),
+            rt.band(1024, 4096, "dot pointers", (32, 128, 16), 4, 3, 16, split=8),
             rt.band(1024, rt.BEYOND, "dot pointers", (32, 128, 16), 4, 2, 16),
-            rt.band(rt.BEYOND, 1024, "dot pointers", (64, 64, 16), 4, 4, 16),
-            rt.band(rt.BEYOND, rt.BEYOND, "dot pointers", (64, 64, 16), 4, 2, 16),
+            rt.band(rt.BEYOND, rt.BEYOND, "dot pointers", (64, 64, 16), 4, 3, 16, split=2),
         )
     },
     "gfx942": {
         "f32": (
-            rt.band(1, 1024, "vector pointers", (1, 4, 2048), 2, 1, 8),
+            rt.band(1, 4096, "vector pointers", (1, 4, 2048), 2, 1, 8),
             rt.band(1, rt.BEYOND, "vector pointers", (1, 8, 1024), 2, 1, 8),
-            rt.band(16, 1024, "dot pointers", (16, 32, 16), 4, 3, 8, split=8),
-            rt.band(16, rt.BEYOND, "dot pointers", (16, 64, 16), 4, 4, 8, split=8),
-            rt.band(64, 1024, "dot pointers", (32, 64, 16), 4, 3, 8, split=8),
-            rt.band(64, 4096, "dot pointers", (64, 64, 16), 4, 4, 8, split=4),
-            rt.band(64, rt.BEYOND, "dot pointers", (32, 128, 16), 4, 4, 8, split=4),
-            rt.band(128, 1024, "dot pointers", (64, 64, 16), 4, 4, 8, split=8),
-            rt.band(128, rt.BEYOND, "dot pointers", (64, 64, 16), 4, 4, 8, split=2),
-            rt.band(256, 1024, "dot pointers", (64, 64, 16), 4, 4, 8, split=4),
-            rt.band(256, 4096, "dot pointers", (64, 64, 16), 4, 4, 8, split=8),
-            rt.band(256, rt.BEYOND, "dot pointers", (64, 64, 16), 4, 2, 8),
-            rt.band(512, 1024, "dot pointers", (64, 64, 16), 4, 4, 8, split=2),
-            rt.band(512, 4096, "dot pointers", (64, 64, 16), 4, 4, 8, split=4),
-            rt.band(512, rt.BEYOND, "dot pointers", (64, 64, 16), 4, 2, 8),
-            rt.band(1024, 1024, "dot pointers", (64, 64, 16), 4, 4, 16, split=8),
-            rt.band(1024, 4096, "dot pointers", (64, 64, 16), 4, 4, 16, split=2),
-            rt.band(1024, rt.BEYOND, "dot pointers", (64, 64, 16), 4, 2, 16),
-            rt.band(rt.BEYOND, 1024, "dot pointers", (64, 64, 16), 4, 4, 16),
-            rt.band(rt.BEYOND, rt.BEYOND, "dot pointers", (64, 64, 16), 4, 2, 16),
+            rt.band(16, 1024, "dot pointers", (16, 32, 16), 4, 4, 8, split=8),
+            rt.band(16, 4096, "dot pointers", (16, 128, 32), 4, 4, 8, split=8),
+            rt.band(16, rt.BEYOND, "dot pointers", (16, 128, 16), 4, 3, 8, split=8),
+            rt.band(64, 1024, "dot pointers", (16, 128, 16), 4, 3, 8, split=8),
+            rt.band(64, 4096, "dot pointers", (32, 128, 16), 4, 3, 8, split=4),
+            rt.band(64, rt.BEYOND, "dot pointers", (32, 128, 16), 4, 3, 8, split=8),
+            rt.band(128, 1024, "dot pointers", (32, 128, 16), 4, 3, 8, split=8),
+            rt.band(128, rt.BEYOND, "dot pointers", (32, 128, 16), 4, 3, 8, split=4),
+            rt.band(256, 1024, "dot pointers", (32, 128, 16), 4, 3, 8, split=8),
+            rt.band(256, 4096, "dot pointers", (32, 128, 16), 4, 3, 8),
+            rt.band(256, rt.BEYOND, "dot pointers", (32, 128, 16), 4, 2, 8),
+            rt.band(512, 1024, "dot pointers", (32, 128, 16), 4, 3, 16, split=2),
+            rt.band(512, 4096, "dot pointers", (32, 128, 16), 4, 3, 16, split=8),
+            rt.band(512, rt.BEYOND, "dot pointers", (32, 128, 16), 4, 2, 16),
+            rt.band(1024, 1024, "dot pointers", (32, 128, 16), 4, 3, 16),
+            rt.band(1024, 4096, "dot pointers", (32, 128, 16), 4, 3, 16, split=4),
+            rt.band(1024, rt.BEYOND, "dot pointers", (32, 128, 16), 4, 2, 16),
+            rt.band(rt.BEYOND, rt.BEYOND, "dot pointers", (64, 64, 16), 4, 3, 16, split=2),
         )
     },
     "gfx950": {
         "f32": (
+            rt.band(1, 4096, "vector pointers", (1, 8, 2048), 4, 1, 8),
             rt.band(1, rt.BEYOND, "vector pointers", (1, 8, 1024), 2, 1, 8),
-            rt.band(16, 1024, "dot pointers", (16, 64, 16), 4, 4, 8, split=8),
-            rt.band(16, 4096, "dot pointers", (16, 128, 32), 4, 4, 8, split=8),
-            rt.band(16, rt.BEYOND, "dot pointers", (16, 128, 16), 4, 5, 8, split=4),
-            rt.band(64, 1024, "dot pointers", (16, 128, 16), 4, 3, 8, split=8),
-            rt.band(64, 4096, "dot pointers", (64, 64, 16), 4, 4, 8, split=4),
-            rt.band(64, rt.BEYOND, "dot pointers", (64, 64, 16), 4, 3, 8),
-            rt.band(128, 1024, "dot pointers", (64, 64, 16), 4, 4, 8, split=8),
-            rt.band(128, 4096, "dot pointers", (64, 64, 16), 4, 4, 8, split=4),
-            rt.band(128, rt.BEYOND, "dot pointers", (64, 64, 16), 4, 5, 8, split=8),
-            rt.band(256, 1024, "dot pointers", (64, 64, 16), 4, 4, 8, split=8),
-            rt.band(256, 4096, "dot pointers", (64, 64, 16), 4, 3, 8),
-            rt.band(256, rt.BEYOND, "dot pointers", (64, 64, 16), 4, 5, 8, split=8),
-            rt.band(512, 1024, "dot pointers", (64, 64, 16), 4, 4, 8, split=2),
-            rt.band(512, 4096, "dot pointers", (64, 64, 16), 4, 3, 8),
-            rt.band(512, rt.BEYOND, "dot pointers", (64, 64, 16), 4, 5, 8, split=2),
-            rt.band(1024, 4096, "dot pointers", (64, 64, 16), 4, 3, 16),
-            rt.band(1024, rt.BEYOND, "dot pointers", (64, 64, 16), 4, 5, 16, split=2),
-            rt.band(rt.BEYOND, rt.BEYOND, "dot pointers", (64, 64, 16), 4, 3, 16),
+            rt.band(16, 1024, "dot pointers", (16, 32, 32), 4, 4, 8, split=8),
+            rt.band(16, rt.BEYOND, "dot pointers", (16, 128, 16), 4, 4, 8, split=8),
+            rt.band(64, 4096, "dot pointers", (32, 128, 16), 4, 4, 8, split=8),
+            rt.band(64, rt.BEYOND, "dot pointers", (16, 256, 16), 4, 3, 8),
+            rt.band(128, 4096, "dot pointers", (32, 128, 16), 4, 4, 8, split=8),
+            rt.band(128, rt.BEYOND, "dot pointers", (32, 128, 32), 4, 4, 8, split=8),
+            rt.band(256, 1024, "dot pointers", (32, 128, 16), 4, 4, 8, split=8),
+            rt.band(256, 4096, "dot pointers", (16, 256, 16), 4, 3, 16),
+            rt.band(256, rt.BEYOND, "dot pointers", (32, 128, 32), 4, 4, 8, split=8),
+            rt.band(512, 1024, "dot pointers", (32, 128, 16), 4, 4, 16, split=8),
+            rt.band(512, 4096, "dot pointers", (32, 128, 16), 4, 4, 16),
+            rt.band(512, rt.BEYOND, "dot pointers", (32, 128, 32), 4, 4, 16, split=2),
+            rt.band(1024, 4096, "dot pointers", (32, 128, 16), 4, 4, 16),
+            rt.band(1024, rt.BEYOND, "dot pointers", (32, 128, 32), 4, 4, 16, split=2),
+            rt.band(rt.BEYOND, rt.BEYOND, "dot pointers", (64, 64, 16), 4, 4, 16),
         )
     },
     "gfx1100": {
         "f32": (
             rt.band(1, rt.BEYOND, "vector pointers", (1, 8, 1024), 8, 1, 8),
-            rt.band(16, 1024, "dot pointers", (16, 64, 16), 4, 4, 8, split=8),
-            rt.band(16, rt.BEYOND, "dot pointers", (16, 64, 32), 4, 4, 8),
-            rt.band(64, 1024, "dot pointers", (32, 128, 16), 4, 4, 8, split=8),
-            rt.band(64, 4096, "dot pointers", (32, 128, 16), 4, 4, 8, split=2),
-            rt.band(64, rt.BEYOND, "dot pointers", (32, 128, 16), 4, 2, 8),
-            rt.band(128, 1024, "dot pointers", (64, 64, 16), 4, 4, 8, split=4),
-            rt.band(128, 4096, "dot pointers", (64, 64, 16), 4, 4, 8),
-            rt.band(128, rt.BEYOND, "dot pointers", (64, 128, 16), 8, 3, 8),
-            rt.band(256, 1024, "dot pointers", (64, 64, 16), 4, 4, 8, split=4),
-            rt.band(256, rt.BEYOND, "dot pointers", (64, 128, 16), 8, 3, 8),
-            rt.band(512, 1024, "dot pointers", (64, 64, 16), 4, 4, 8),
-            rt.band(512, rt.BEYOND, "dot pointers", (64, 128, 16), 8, 3, 8),
-            rt.band(rt.BEYOND, rt.BEYOND, "dot pointers", (64, 128, 16), 8, 3, 16),
+            rt.band(16, 1024, "dot pointers", (16, 128, 32), 4, 4, 8, split=8),
+            rt.band(16, 4096, "dot pointers", (16, 128, 32), 4, 4, 8, split=2),
+            rt.band(16, rt.BEYOND, "dot pointers", (16, 128, 16), 4, 4, 8),
+            rt.band(64, 1024, "dot pointers", (32, 128, 16), 4, 3, 8, split=8),
+            rt.band(64, 4096, "dot pointers", (32, 128, 16), 4, 3, 8, split=2),
+            rt.band(64, rt.BEYOND, "dot pointers", (32, 128, 16), 4, 5, 8),
+            rt.band(128, 1024, "dot pointers", (32, 128, 16), 4, 3, 8, split=4),
+            rt.band(128, 4096, "dot pointers", (32, 128, 16), 4, 3, 8),
+            rt.band(128, rt.BEYOND, "dot pointers", (32, 256, 16), 8, 4, 8),
+            rt.band(256, 1024, "dot pointers", (32, 128, 16), 4, 3, 8, split=2),
+            rt.band(256, 4096, "dot pointers", (32, 128, 16), 4, 3, 8),
+            rt.band(256, rt.BEYOND, "dot pointers", (64, 128, 16), 8, 4, 8),
+            rt.band(512, 1024, "dot pointers", (32, 128, 16), 4, 3, 16),
+            rt.band(512, rt.BEYOND, "dot pointers", (64, 128, 16), 8, 4, 8),
+            rt.band(1024, 1024, "dot pointers", (32, 128, 16), 4, 3, 16),
+            rt.band(1024, rt.BEYOND, "dot pointers", (64, 128, 16), 8, 4, 16),
+            rt.band(rt.BEYOND, rt.BEYOND, "dot pointers", (64, 128, 16), 8, 4, 16),
         )
     },
 }

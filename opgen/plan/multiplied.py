@@ -74,7 +74,7 @@ def _of_one_type(products: tuple[Product, ...]) -> tuple[Product, ...]:
 def _operand(op: Op, graph: Graph, ref: Ref, element: Element) -> Operand:
     """An operand; conversions of stored values are left to the multiplication, and defaults to what computes it."""
     node = graph.values[ref].node
-    if isinstance(node, Convert) and element.dtype.bits <= 16:
+    if isinstance(node, Convert) and (element.dtype.bits <= 16 or graph.values[node.arg].type.dtype.is_float):
         ref = node.arg
         node = graph.values[ref].node
     tensor = node.param if isinstance(node, Read) else None
