@@ -53,13 +53,17 @@ def _dim(text: str) -> Dim:
 
 @dataclass(frozen=True)
 class TensorSpec:
-    """A tensor of the op: its element type or type variable, and its dims, as in `"... S D/2"`."""
+    """A tensor of the op: its element type or type variable, and its dims, as in `"... S D/2"`.
+
+    `contiguous` says that a new result is, whatever strides the inputs have.
+    """
 
     name: str
     element: str
     dims: str
     optional: bool = False
     updated: bool = False
+    contiguous: bool = False
     range: Range | None = None
 
     @property

@@ -38,7 +38,10 @@ CASE = harness.Case(
         harness.TensorSpec("weight", "T", "C"),
         harness.ScalarSpec("eps", "f32", range=(1e-06, 0.001), default=1e-06),
     ),
-    results=(harness.TensorSpec("y", "T", "... C"), harness.TensorSpec("total", "T", "... C")),
+    results=(
+        harness.TensorSpec("y", "T", "... C", contiguous=True),
+        harness.TensorSpec("total", "T", "... C"),
+    ),
     types={"T": (torch.float16, torch.bfloat16, torch.float32)},
     whole=True,
     reductions=("C",),

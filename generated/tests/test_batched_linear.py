@@ -41,7 +41,7 @@ CASE = harness.Case(
         harness.TensorSpec("w", "T", "E K N"),
         harness.TensorSpec("b", "T", "E N", optional=True),
     ),
-    results=(harness.TensorSpec("y", "T", "E M N"),),
+    results=(harness.TensorSpec("y", "T", "E M N", contiguous=True),),
     types={"T": (torch.float16, torch.bfloat16, torch.float32)},
     whole=True,
     contractions=("K",),

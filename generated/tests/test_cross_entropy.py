@@ -53,7 +53,10 @@ CASE = harness.Case(
         harness.TensorSpec("target", "i64", "N"),
         harness.ScalarSpec("ignore_index", "i64", default=-100),
     ),
-    results=(harness.TensorSpec("loss", "f32", "N"), harness.TensorSpec("lse", "f32", "N")),
+    results=(
+        harness.TensorSpec("loss", "f32", "N", contiguous=True),
+        harness.TensorSpec("lse", "f32", "N", contiguous=True),
+    ),
     types={"T": (torch.float16, torch.bfloat16, torch.float32)},
     whole=True,
     reductions=("C",),

@@ -43,7 +43,7 @@ CASE = harness.Case(
         harness.TensorSpec("b_gate", "T", "N", optional=True),
         harness.TensorSpec("b_up", "T", "N", optional=True),
     ),
-    results=(harness.TensorSpec("y", "T", "... N"),),
+    results=(harness.TensorSpec("y", "T", "... N", contiguous=True),),
     types={"T": (torch.float16, torch.bfloat16, torch.float32)},
     whole=True,
     contractions=("K",),

@@ -38,7 +38,7 @@ CASE = harness.Case(
         harness.TensorSpec("bias", "T", "G D"),
         harness.ScalarSpec("eps", "f32", range=(1e-06, 0.001), default=1e-05),
     ),
-    results=(harness.TensorSpec("y", "T", "N G D S"),),
+    results=(harness.TensorSpec("y", "T", "N G D S", contiguous=True),),
     types={"T": (torch.float16, torch.bfloat16, torch.float32)},
     whole=True,
     reductions=("D S",),

@@ -33,7 +33,7 @@ CASE = harness.Case(
         harness.TensorSpec("x", "T", "... C"),
         harness.ScalarSpec("eps", "f32", range=(1e-06, 0.001), default=1e-12),
     ),
-    results=(harness.TensorSpec("y", "T", "... C"),),
+    results=(harness.TensorSpec("y", "T", "... C", contiguous=True),),
     types={"T": (torch.float16, torch.bfloat16, torch.float32)},
     whole=True,
     reductions=("C",),

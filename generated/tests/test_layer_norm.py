@@ -39,7 +39,7 @@ CASE = harness.Case(
         harness.TensorSpec("bias", "T", "C", optional=True),
         harness.ScalarSpec("eps", "f32", range=(1e-06, 0.001), default=1e-05),
     ),
-    results=(harness.TensorSpec("y", "T", "... C"),),
+    results=(harness.TensorSpec("y", "T", "... C", contiguous=True),),
     types={"T": (torch.float16, torch.bfloat16, torch.float32)},
     whole=True,
     reductions=("C",),

@@ -36,7 +36,7 @@ CASE = harness.Case(
         harness.ScalarSpec("seed", "i64"),
         harness.TensorSpec("b", "T", "N", optional=True),
     ),
-    results=(harness.TensorSpec("y", "T", "M N"),),
+    results=(harness.TensorSpec("y", "T", "M N", contiguous=True),),
     types={"T": (torch.float16, torch.bfloat16, torch.float32)},
     whole=True,
     seeds=("seed",),

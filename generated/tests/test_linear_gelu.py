@@ -37,7 +37,7 @@ CASE = harness.Case(
         harness.TensorSpec("w", "T", "N K"),
         harness.TensorSpec("b", "T", "N", optional=True),
     ),
-    results=(harness.TensorSpec("y", "T", "... N"),),
+    results=(harness.TensorSpec("y", "T", "... N", contiguous=True),),
     types={"T": (torch.float16, torch.bfloat16, torch.float32)},
     whole=True,
     contractions=("K",),

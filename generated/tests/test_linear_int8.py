@@ -41,7 +41,7 @@ CASE = harness.Case(
         harness.TensorSpec("w_scale", "f32", "N"),
         harness.TensorSpec("b", "T", "N"),
     ),
-    results=(harness.TensorSpec("y", "T", "... N"),),
+    results=(harness.TensorSpec("y", "T", "... N", contiguous=True),),
     types={"T": (torch.float16, torch.bfloat16, torch.float32)},
     whole=True,
     contractions=("K",),

@@ -53,7 +53,7 @@ CASE = harness.Case(
         harness.TensorSpec("beta", "T", "N", optional=True),
         harness.ScalarSpec("eps", "f32", range=(1e-06, 0.001), default=1e-05),
     ),
-    results=(harness.TensorSpec("y", "T", "... N"),),
+    results=(harness.TensorSpec("y", "T", "... N", contiguous=True),),
     types={"T": (torch.float16, torch.bfloat16, torch.float32)},
     whole=True,
     reductions=("N",),

@@ -36,7 +36,10 @@ CASE = harness.Case(
     operator,
     oracle,
     parameters=(harness.TensorSpec("x", "T", "... K"), harness.TensorSpec("w", "T", "N K")),
-    results=(harness.TensorSpec("y", "T", "... N"), harness.TensorSpec("h", "T", "... N")),
+    results=(
+        harness.TensorSpec("y", "T", "... N", contiguous=True),
+        harness.TensorSpec("h", "T", "... N", contiguous=True),
+    ),
     types={"T": (torch.float16, torch.bfloat16, torch.float32)},
     whole=True,
     contractions=("K",),

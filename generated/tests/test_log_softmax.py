@@ -30,7 +30,7 @@ CASE = harness.Case(
     operator,
     oracle,
     parameters=(harness.TensorSpec("x", "T", "... C"),),
-    results=(harness.TensorSpec("y", "T", "... C"),),
+    results=(harness.TensorSpec("y", "T", "... C", contiguous=True),),
     types={"T": (torch.float16, torch.bfloat16, torch.float32)},
     whole=True,
     reductions=("C",),

@@ -34,7 +34,7 @@ CASE = harness.Case(
         harness.TensorSpec("b", "T", "N R"),
         harness.ScalarSpec("scale", "f32", default=1.0),
     ),
-    results=(harness.TensorSpec("y", "T", "M N"),),
+    results=(harness.TensorSpec("y", "T", "M N", contiguous=True),),
     types={"T": (torch.float16, torch.bfloat16, torch.float32)},
     whole=True,
     contractions=("K", "R"),

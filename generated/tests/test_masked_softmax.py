@@ -37,7 +37,7 @@ CASE = harness.Case(
         harness.TensorSpec("mask", "bool", "B Q K"),
         harness.ScalarSpec("scale", "f32", range=(0.0625, 2.0), default=1.0),
     ),
-    results=(harness.TensorSpec("y", "T", "B H Q K"),),
+    results=(harness.TensorSpec("y", "T", "B H Q K", contiguous=True),),
     types={"T": (torch.float16, torch.bfloat16, torch.float32)},
     whole=True,
     reductions=("K",),

@@ -37,7 +37,7 @@ CASE = harness.Case(
         harness.TensorSpec("x", "T", "... L C"),
         harness.TensorSpec("mask", "bool", "... L"),
     ),
-    results=(harness.TensorSpec("y", "T", "... C"),),
+    results=(harness.TensorSpec("y", "T", "... C", contiguous=True),),
     types={"T": (torch.float16, torch.bfloat16, torch.float32)},
     whole=True,
     reductions=("L",),

@@ -37,8 +37,8 @@ CASE = harness.Case(
         harness.TensorSpec("bias", "f32", "E"),
     ),
     results=(
-        harness.TensorSpec("scores", "f32", "M E"),
-        harness.TensorSpec("choice", "f32", "M E"),
+        harness.TensorSpec("scores", "f32", "M E", contiguous=True),
+        harness.TensorSpec("choice", "f32", "M E", contiguous=True),
     ),
     types={"T": (torch.float16, torch.bfloat16, torch.float32)},
     whole=True,

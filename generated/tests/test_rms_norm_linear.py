@@ -40,7 +40,7 @@ CASE = harness.Case(
         harness.TensorSpec("weight", "T", "K", optional=True),
         harness.ScalarSpec("eps", "f32", range=(1e-06, 0.001), default=1e-06),
     ),
-    results=(harness.TensorSpec("y", "T", "... N"),),
+    results=(harness.TensorSpec("y", "T", "... N", contiguous=True),),
     types={"T": (torch.float16, torch.bfloat16, torch.float32)},
     whole=True,
     reductions=("K",),

@@ -26,7 +26,10 @@ CASE = harness.Case(
     operator,
     oracle,
     parameters=(harness.TensorSpec("x", "T", "... K"),),
-    results=(harness.TensorSpec("q", "i8", "... K"), harness.TensorSpec("scale", "f32", "...")),
+    results=(
+        harness.TensorSpec("q", "i8", "... K", contiguous=True),
+        harness.TensorSpec("scale", "f32", "...", contiguous=True),
+    ),
     types={"T": (torch.float16, torch.bfloat16, torch.float32)},
     whole=True,
     reductions=("K",),

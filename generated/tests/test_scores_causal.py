@@ -39,7 +39,7 @@ CASE = harness.Case(
         harness.ScalarSpec("scale", "f32", range=(0.05, 1.0)),
         harness.ScalarSpec("cap", "f32", range=(10.0, 50.0), default=50.0),
     ),
-    results=(harness.TensorSpec("s", "T", "... M N"),),
+    results=(harness.TensorSpec("s", "T", "... M N", contiguous=True),),
     types={"T": (torch.float16, torch.bfloat16, torch.float32)},
     whole=True,
     contractions=("K",),

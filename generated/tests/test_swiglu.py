@@ -37,7 +37,7 @@ CASE = harness.Case(
         harness.TensorSpec("w_gate", "T", "N K"),
         harness.TensorSpec("w_up", "T", "N K"),
     ),
-    results=(harness.TensorSpec("y", "T", "... N"),),
+    results=(harness.TensorSpec("y", "T", "... N", contiguous=True),),
     types={"T": (torch.float16, torch.bfloat16, torch.float32)},
     whole=True,
     contractions=("K",),

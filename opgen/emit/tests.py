@@ -27,6 +27,7 @@ from opgen.ir.nodes import (
     TensorParam,
 )
 from opgen.ir.operands import operands
+from opgen.ir.passes.partition import heavy_results
 from opgen.ir.passes.parts import target_dims
 
 #: How often a reduction adds or multiplies terms, one time after another; the others choose one of them.
@@ -37,6 +38,7 @@ def test_context(op: Op, module: ModuleContext) -> TestContext:
     """The words of an op's tests, which import its module."""
     oracle = oracle_text(op)
     reference = textwrap.dedent(op.reference or "").strip()
+    heavy = heavy_results(op)
     return TestContext(
         spec=module.spec,
         op=op.name,
@@ -52,7 +54,9 @@ def test_context(op: Op, module: ModuleContext) -> TestContext:
         reference_parameters=tuple(param.name for param in op.params),
         reference_lines=tuple(reference.split("\n")),
         parameters=tuple(_parameter(op, param) for param in op.params),
-        results=tuple(_tensor(result, "") for result in op.results),
+        results=tuple(
+            _tensor(result, ", contiguous=True" if result.name in heavy else "") for result in op.results
+        ),
         options=tuple(_options(op)),
     )
 

@@ -114,7 +114,7 @@ def _of_same_results(site: Site) -> str | None:
         return "the op has one dim there, whose position is its coordinate"
     if ranks.has_no_batch(site):
         return "the op has no dims of a batch, which is one at 0"
-    if site.function.endswith(rows.KERNELS):
+    if site.function.endswith(rows.KERNELS) or site.statement.lstrip().startswith("for stage in range("):
         return _in_rows(site)
     if site.function.startswith("merge_"):
         return _in_reductions(site)
@@ -177,6 +177,21 @@ def _in_rows(site: Site) -> str | None:
         return "some tiles are computed again, to the same values"
     if site.function.endswith("_split") and "tl.num_programs(" in site.statement:
         return "each program of a launch in pieces has one tile of rows"
+    if site.function.startswith("_launch"):
+        return "a stage behind the last one stores nothing"
+    if site.before == "COLUMNS + 3":
+        return "the columns of a tile are a power of two, and 16 or more"
+    if site.before.startswith("STAGE > ") and site.after.startswith("STAGE >= "):
+        return (
+            "what a stage joins before all of it is there is used in later stages alone, which join it anew"
+        )
+    if (
+        re.match(r"\s*(\w+)_total = pieces_of\(.* 0\.0, ", site.statement)
+        and "_peak = pieces_of(" in site.owner
+    ):
+        return (
+            "a piece that is not there has a largest term of -inf, so that its sum is multiplied with e^-inf"
+        )
     return _of_conversions(site)
 
 
@@ -209,6 +224,10 @@ def _never_aliased(site: Site) -> str | None:
         return "a tensor of another element type is never the view that is written"
     if re.search(rf"rt\.Access\('{name}', \([^)]*\), gathered=", site.source):
         return None
+    dims = {ast.unparse(one.args[2]) for one in (*written, lost[0])}
+    kernels = re.findall(r"\brt\.(\w*Kernel)\(", site.source)
+    if kernels == ["RowKernel"] and len(dims) == 1:
+        return "a program has read its row before it writes any of it, but for the tile that it reads right before"
     return "a broadcast tensor has a written one's shape only where it does not broadcast"
 
 
