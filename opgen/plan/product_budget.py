@@ -21,9 +21,11 @@ _ASYNCHRONOUS_ROWS = 64
 #: Bytes beside the buffers: barriers, and what layout changes of a row or a column take.
 _BESIDE = {"sm_100": 1024}
 _BESIDE_ELSEWHERE = 512
-#: The part of a tile that is exchanged at a time before it is written, where that is not all of it; tiles with their
-#: columns down are turned on the way, of which sm_100 exchanges a half or these bytes.
+#: The part of a tile that is exchanged at a time before it is written, where that is not all of it, and up to how many
+#: columns it is, unless finished in halves; tiles with their columns down are turned on the way, of which sm_100
+#: exchanges a half or these bytes.
 _EXCHANGED_PART = {"sm_100": 4, "sm_120": 2}
+_EXCHANGED_WHOLE = {"sm_120": 64}
 _EXCHANGED_PART_AMD = 4
 _EXCHANGED_PART_RDNA = 2
 _EXCHANGED_TURNED = 8192
@@ -53,17 +55,25 @@ _OPERAND_REGISTERS = 32
 _LANE_REGISTERS = 512
 _LANE_REGISTERS_VECTOR = 400
 _SIMDS = 4
-#: Sums of a thread that leave room for drawing a random number with each; twice as many where they lie in tensor
-#: memory, half of it where a wave of CDNA has 256 registers.
-_DRAWN_SUMS = 64
+#: Sums of a thread that leave room for drawing a random number with each; half of them where a wave of CDNA has 256
+#: registers. Twice as many spill 2,992 bytes on sm_100; of rows that are not aligned 64 spill 760 on sm_86 and 1,120 on
+#: sm_120.
+_DRAWN_SUMS, _DRAWN_SUMS_FEWER = 64, {"sm_86": 48, "sm_120": 48}
 #: Sums of a thread in a tile of plain multiplications: 32x256x16 and 64x128x16 of 4 warps spill 808 and 720 bytes on
 #: sm_90 where rows are not aligned, two products of 32x128x32 632 on sm_100, of 64x64x32 392 on sm_86, one of 64x128x16
 #: 1,688 on gfx1100.
 _PLAIN_SUMS = {"sm_86": 48, "sm_90": 32, "sm_100": 24, "gfx1100": 32}
 #: Instructions for an element of an epilogue, and sums of a thread that leave room for it. Those in tensor memory come
-#: back all at once: on sm_100, 128 spill up to 4,672 bytes where erfc is taken of them, finished in halves 1,456; on
-#: gfx950, 128 spill 944. On sm_75, where none has a matrix unit, 64 spill 912.
-_COSTLY_SUMS = {"sm_75": (32, 32), "sm_100": (32, 64), "gfx950": (24, 64)}
+#: back all at once: on sm_100, 128 spill up to 4,672 bytes where erfc is taken of them, finished in halves 1,456. For
+#: gelu, 128 spill 640 to 1,288 bytes on the others of NVIDIA, but for 8 warps and short steps on sm_90, and 64 spill
+#: 360 on gfx950. On sm_75, where none has a matrix unit, 64 spill 912.
+_COSTLY_SUMS = {
+    "sm_75": ((32, 32),),
+    "gfx950": ((24, 64), (32, 48)),
+    **dict.fromkeys(("sm_80", "sm_86", "sm_89", "sm_90", "sm_100", "sm_120"), ((32, 64),)),
+}
+#: Warps, and positions of k in a step, up to which and above which sm_90 has no room for it.
+_ONE_GROUP, _SHORT_STEP = 4, 32
 #: Sums of a thread of i8 products that are added up column by row.
 _OUTER_SUMS_I8 = 32
 #: Sums of a thread that RDNA's matrix unit leaves room for: it holds each operand twice.
@@ -205,7 +215,8 @@ def _exchanged(config: ProductConfig, work: Work, target: Target) -> int:
     if config.form == "dot" and is_kept and out >= work.sum_bytes:
         return 0  # written as the matrix unit leaves it
     if config.form == "dot":
-        return written // _EXCHANGED_PART.get(target.name, 1)
+        is_whole = n <= _EXCHANGED_WHOLE.get(target.name, 0) and not config.halves
+        return written // (1 if is_whole else _EXCHANGED_PART.get(target.name, 1))
     if target.name == "sm_100" and _is_asynchronous(config, work, target):
         return min(written, max(written // 2, _EXCHANGED_TURNED))
     return written
@@ -291,14 +302,13 @@ def _most_sums(config: ProductConfig, work: Work, target: Target) -> int:
     most = [_THREAD_REGISTERS * _SIMDS]
     if config.form == "vector":
         return most[0]
-    costly = _COSTLY_SUMS.get(target.name)
-    if costly and work.operations >= costly[0]:
-        most.append(costly[1])
+    if target.name != "sm_90" or (config.warps <= _ONE_GROUP and config.tile[2] > _SHORT_STEP):
+        most += [sums for costly, sums in _COSTLY_SUMS.get(target.name, ()) if work.operations >= costly]
     if config.form == "outer":
         return min(*most, _OUTER_SUMS_I8) if work.width == 1 else min(most)
     if work.draws:
         is_shared = target.is_amd and target.warp_size == 64 and config.warps > _SIMDS
-        most.append(2 * _DRAWN_SUMS if target.name == "sm_100" else _DRAWN_SUMS // (2 if is_shared else 1))
+        most.append(_DRAWN_SUMS_FEWER.get(target.name, _DRAWN_SUMS) // (2 if is_shared else 1))
     if _is_plain(config, work) and target.name in _PLAIN_SUMS:
         most.append(_PLAIN_SUMS[target.name])
     if target.name == "gfx1100":
