@@ -63,6 +63,9 @@ _DRAWN_SUMS, _DRAWN_SUMS_FEWER = 64, {"sm_86": 48, "sm_120": 48}
 #: sm_90 where rows are not aligned, two products of 32x128x32 632 on sm_100, of 64x64x32 392 on sm_86, one of 64x128x16
 #: 1,688 on gfx1100.
 _PLAIN_SUMS = {"sm_86": 48, "sm_90": 32, "sm_100": 24, "gfx1100": 32}
+#: Positions of k whose operands a plain multiplication widens at a time: 64 of 32 x 128 spill 1,584 bytes on sm_80, 32
+#: of 64 x 64 spill 384 on sm_120.
+_WIDENED_STEP, _WIDENED_STEP_SHORTER = 32, {"sm_120": 16}
 #: Instructions for an element of an epilogue, and sums of a thread that leave room for it. Those in tensor memory come
 #: back all at once: on sm_100, 128 spill up to 4,672 bytes where erfc is taken of them, finished in halves 1,456. For
 #: gelu, 128 spill 640 to 1,288 bytes on the others of NVIDIA, but for 8 warps and short steps on sm_90, and 64 spill
@@ -161,6 +164,8 @@ def _operands(config: ProductConfig, work: Work, target: Target) -> int:
         left, right = left or work.left_bytes, right or work.right_bytes
         if target.is_amd:  # not pipelined, and one takes the place of the other
             return max(m * left, n * right) * k
+    elif _is_plain(config, work) and target.is_amd:
+        left, right = 0, 0  # widened on the way to where they are multiplied
     loaded = m * (work.left_bytes - work.left_copy) + n * (work.right_bytes - work.right_copy)
     return (loaded * _buffers(config, work, target) + m * left + n * right) * k
 
@@ -328,6 +333,10 @@ def excess(config: ProductConfig, work: Work, target: Target) -> Excess | None:
             return Excess("least block of k", k, least)
         if min(m, n) < 16:
             return Excess("least tile", min(m, n), 16)
+        is_widened = work.left_copy + work.right_copy > 0 and not work.has_prologue
+        step = _WIDENED_STEP_SHORTER.get(target.name, _WIDENED_STEP)
+        if k > step and is_widened and _is_plain(config, work):
+            return Excess("positions of k that are widened at a time", k, step)
         rows = _rows_down(config)
         if rows >= _ASYNCHRONOUS_ROWS and _is_rounded(config, work, target):
             return Excess("rows of a tile that is multiplied exactly", rows, _ASYNCHRONOUS_ROWS // 2)

@@ -174,8 +174,12 @@ def _operand_bytes(part: Part, operand: Operand, types: dict[str, DType]) -> tup
     """Bytes of an element of an operand: as it is loaded, and, where it is computed, as it is multiplied."""
     loaded = tuple(_loads(part, operand.ref))
     own = sum(element_bytes(element, types) for element in loaded)
-    plain = operand.tensor is not None and loaded == (operand.element,)
+    plain = operand.tensor is not None and _dtypes(loaded, types) == _dtypes((operand.element,), types)
     return own, 0 if plain else element_bytes(operand.element, types)
+
+
+def _dtypes(elements: Iterable[Element], types: dict[str, DType]) -> tuple[DType, ...]:
+    return tuple(types[one.variable] if one.variable else one.dtype for one in elements)
 
 
 def _loads(part: Part, ref: Ref) -> Iterator[Element]:
