@@ -144,8 +144,10 @@ class RowKernelContext:
     piece_result_lines: tuple[str, ...]
     has_whole_results: bool
     whole_lines: tuple[str, ...]
-    last_stage: int
-    stages: int
+    last_stage: str
+    stages: str
+    has_stages: bool
+    joins_last: bool
     launch: str
     launch_parameters: tuple[str, ...]
     via: str

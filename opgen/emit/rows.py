@@ -30,6 +30,7 @@ def row_kernel_context(
     numbers = (*ROW_SPACE, *(name for names in strides for name in names))
     resident, looped, split = (module_names.fresh(f"{stem}_{end}") for end in ("resident", "looped", "split"))
     figures = launch.figures
+    stages = len(words.looped) + bool(words.whole)  # of programs for each piece
     return RowKernelContext(
         functions=tuple(words.functions),
         resident=resident,
@@ -60,8 +61,10 @@ def row_kernel_context(
         piece_result_lines=tuple(words.result_lines("row_mask & (piece == 0)")),
         has_whole_results=bool(words.whole),
         whole_lines=tuple(words.whole_lines()),
-        last_stage=len(words.looped),
-        stages=len(words.looped) + 1,
+        last_stage=str(len(words.looped)),
+        stages=str(stages),
+        has_stages=stages > 1,
+        joins_last=not words.whole,
         launch=module_names.fresh(f"_launch{stem}"),
         launch_parameters=launch.parameters,
         via=launch.via,
