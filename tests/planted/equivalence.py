@@ -50,9 +50,15 @@ def by_rule(site: Site) -> str | None:
     if site.operator == "update dropped" and symmetry.is_of_identity(site):
         return "the function that is called gives back its arguments"
     if site.operator == "flag changed" and site.function == "_OPERATOR":
-        return _never_aliased(site)
+        return _always_contiguous(site) if site.role == "contiguous" else _never_aliased(site)
     if ranks.is_beyond(site):
         return "the op has too few dims there for kernels to read it"
+    if ranks.are_alike(site):
+        return "rows and columns have one dim each"
+    if "launch.library_sums(" in site.statement and ' library"' not in site.module:
+        return "no config takes the vendor's product"
+    if site.operator == "constant changed" and "launch.partial_sums(" in site.statement:
+        return "more memory than kernels take for their sums"
     return (
         rows.same_stores(site) or rows.same_extremes(site) or rows.same_unit(site) or rows.same_in_tile(site)
     )
@@ -158,6 +164,10 @@ def _in_products(site: Site) -> str | None:
     """The same for a kernel of products."""
     if site.operator == "choice dropped" and site.before.startswith("tl.where("):
         return "outside, an operand is computed from zeros, of which it is 0"
+    if site.role == "other":
+        return "outside, the other operand is 0, and rows and columns that are not there are not stored"
+    if site.operator == "constant changed" and "product_tile(" in site.statement:
+        return "the tiles come in another order"
     if narrowing.is_widened_again(site):
         return _WIDENED_AGAIN
     return _of_conversions(site)
@@ -229,6 +239,23 @@ def _never_aliased(site: Site) -> str | None:
     if kernels == ["RowKernel"] and len(dims) == 1:
         return "a program has read its row before it writes any of it, but for the tile that it reads right before"
     return "a broadcast tensor has a written one's shape only where it does not broadcast"
+
+
+def _always_contiguous(site: Site) -> str | None:
+    """The strides of a result are those of tensors that have all of its dims."""
+    call = next(node for node in ast.walk(ast.parse(site.module)) if _assigns(node, "_OPERATOR"))
+    dims = {
+        keyword.arg: [
+            {*ast.literal_eval(one.args[2])}
+            for one in ast.walk(keyword.value)
+            if isinstance(one, ast.Call) and _is(one, "rt.Tensor")
+        ]
+        for keyword in ast.walk(call)
+        if isinstance(keyword, ast.keyword) and keyword.arg in ("inputs", "results")
+    }
+    if any(own <= given for own in dims["results"] for given in dims["inputs"]):
+        return None
+    return "no tensor has all dims of a result, which is contiguous then"
 
 
 def _assigns(node: ast.AST, name: str) -> bool:

@@ -33,10 +33,15 @@ def is_of_one_dim(site: Site) -> bool:
 
 
 def has_no_batch(site: Site) -> bool:
-    """Whether a fault lies in the coordinates of a batch that the op does not have."""
-    return (
-        _dims(site.module).get("batch") == 0 and re.match(r"\s*(tile_)?batch = ", site.statement) is not None
-    )
+    """Whether a fault lies in the coordinates of a batch that the op does not have, or in what is counted by it."""
+    is_of_batch = re.match(r"\s*(tile_)?batch = ", site.statement) is not None or "batch_size" in site.before
+    return _dims(site.module).get("batch") == 0 and is_of_batch
+
+
+def are_alike(site: Site) -> bool:
+    """Whether a fault exchanges the numbers of dims of rows and of columns, of which there is one each."""
+    dims = _dims(site.module)
+    return sorted(_changed(site)) == ["M_RANK", "N_RANK"] and dims.get("m") == dims.get("n") == 1
 
 
 def _changed(site: Site) -> list[str]:
