@@ -49,6 +49,9 @@ _ROWS = {
 _PERSISTENT = (RowTile("resident", 1, 16, 1, programs=1), RowTile("looped", 1, 16, 1, programs=1))
 """Programs that take one tile after another, where there are more tiles than a GPU has multiprocessors."""
 
+_FINISHED_COLUMNS = 256
+"""Most columns of a tile of the kernel that adds up sums in memory."""
+
 FEW = 4
 """Multiprocessors of a GPU on which programs take several tiles of a small tensor."""
 
@@ -264,7 +267,8 @@ def persistent(case: Any, types: Types) -> Iterator[tuple[Sizes, tuple[int, ...]
 
 
 def _in_several_tiles(kernel: Any, types: Types) -> Iterator[tuple[Any, Any]]:
-    """Configs of a kernel that loops over tiles, and sizes of its groups of which it has more than `FEW`."""
+    """Configs of a kernel that loops over tiles, or whose tiles another one finishes, and sizes of its groups of which it
+    has more than `FEW`."""
     if isinstance(kernel, RowKernel):
         for config in _PERSISTENT:
             yield config, ((kernel.walk.kept, 2 * FEW + 1), (kernel.walk.reduced, 5))
@@ -272,8 +276,12 @@ def _in_several_tiles(kernel: Any, types: Types) -> Iterator[tuple[Any, Any]]:
         walk = kernel.walk
         for config in _of_size(kernel, "small", types):
             m, n, k = config.tile
-            sizes = ((2, 2 * m + 1, 2 * n - 1, 2 * k + 16), (1, 3 * m, 2 * n + 16, k + 8))
-            for batch, *sides in sizes if config.strategy == "descriptors" else ():
+            sizes: tuple[tuple[int, ...], ...] = ()
+            if config.strategy == "descriptors":
+                sizes = ((2, 2 * m + 1, 2 * n - 1, 2 * k + 16), (1, 3 * m, 2 * n + 16, k + 8))
+            elif config.split > 1:
+                sizes = ((2, 5, _FINISHED_COLUMNS + 3, k + 8), (1, m + 1, _FINISHED_COLUMNS + 16, k + 8))
+            for batch, *sides in sizes:
                 groups = (walk.batch, batch), *zip((walk.m, walk.n, walk.k), sides)
                 yield config, groups
 
