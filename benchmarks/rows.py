@@ -349,14 +349,15 @@ def run_comparison(out: Path | None, only: str, seconds: float) -> bool:
     begun = time.monotonic()
     large_copy = copy_work(64 if TINY else LARGE_COPY_BYTES, DEVICE)
     rows: list[Row] = []
-    for place, (op, count, columns, dtype) in enumerate((*PLAN, *ACROSS)):
+    plan = [*((*one, False) for one in PLAN), *((*one, True) for one in ACROSS)]
+    for op, count, columns, dtype, across in plan:
         if only not in op:
             continue
         if time.monotonic() - begun > seconds:
-            print(f"{len(rows)} of {len(PLAN) + len(ACROSS)} rows were measured in the time given")
+            print(f"{len(rows)} of {len(plan)} rows were measured in the time given")
             break
         start = time.monotonic()
-        rows.append(measure(op, count, columns, dtype, large_copy, place >= len(PLAN)))
+        rows.append(measure(op, count, columns, dtype, large_copy, across))
         print(f"{op} {count} x {columns} {dtype}: {time.monotonic() - start:.1f} s", flush=True)
         if not TINY:
             torch.cuda.empty_cache()

@@ -70,10 +70,11 @@ def test_the_plan_is_told_as_rows_are_walked(name: str, target: str) -> None:
             tuple(Runtime(**asdict(band)) for band in bands) for bands in (config.along, config.across)
         )
         table = RowConfigs(along, across, config.split)
-        for band in (*config.along, *config.across):
+        bands = [*((band, False) for band in config.along), *((band, True) for band in config.across)]
+        for band, is_across in bands:
             if band.longest:
                 columns = band.longest - (not band.exact and _is_exact(config, band.longest))
-                tile = choose_tile(table, 2**20, columns, band in config.across, 132)
+                tile = choose_tile(table, 2**20, columns, is_across, 132)
                 assert (tile.strategy == "resident") == ("whole" in told.pop(0)), (name, band)
     assert not told
 
