@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
+from dataclasses import MISSING, fields
 
 from opgen.emit.rows import declared_parts
 from opgen.emit.tables import access_text, by_targets, dims_text, each, quoted
@@ -35,20 +36,15 @@ def configs(plans: Sequence[tuple[str, RowPlan]]) -> str:
 
 def _config(config: RowConfig) -> str:
     along, across = (each(map(_band, bands)) for bands in (config.along, config.across))
-    further = _further(config, {"piece_columns": 4096, "piece_warps": 8})
-    return f"rt.RowConfigs(along=({along}), across=({across}), split={config.split}{further})"
-
-
-_USUAL = {"programs": 0, "stages": 1, "rows": 0, "columns": 0, "registers": 0, "few_warps": 0, "exact": False}
-"""The figures of a band that are not told."""
+    return f"rt.RowConfigs(along=({along}), across=({across}), split={config.split}{_further(config)})"
 
 
 def _band(band: RowBand) -> str:
-    further = _further(band, _USUAL)
-    return f"rt.RowConfig({band.longest}, elements={band.elements}, warps={band.warps}{further})"
+    return f"rt.RowConfig({band.longest}, elements={band.elements}, warps={band.warps}{_further(band)})"
 
 
-def _further(config: RowConfig | RowBand, usual: Mapping[str, int]) -> str:
-    """The figures that are not the usual ones, by name."""
+def _further(config: RowConfig | RowBand) -> str:
+    """The figures that are not the usual ones, which the runtime has, too, by name."""
+    usual = {one.name: one.default for one in fields(config) if one.default is not MISSING}
     named = ((name, getattr(config, name)) for name in usual)
     return "".join(f", {name}={value}" for name, value in named if value != usual[name])
