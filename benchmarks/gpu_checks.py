@@ -410,7 +410,7 @@ def check_seed_values() -> str:
 
 def shapes(count: int, row_step: int, columns: tuple[int, int, int]) -> Iterator[tuple[int, int]]:
     for _ in range(count):
-        yield row_step * RANDOM.randrange(2, 40), RANDOM.randrange(*columns)
+        yield row_step * RANDOM.randrange(4, 40), RANDOM.randrange(*columns)
 
 
 def calls_of_swish(found: Iterator[tuple[int, int]]) -> Iterator[Callable[[], Any]]:

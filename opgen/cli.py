@@ -9,10 +9,10 @@ import gc
 import os
 import sys
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -28,9 +28,13 @@ if TYPE_CHECKING:
     from opgen.source import Source
 
 Names = tuple[str, ...]
+Command = Callable[..., Any]
 
 NOT_FORMATTED = "OPG915"
 KEPT_ORPHAN = "OPG916"
+
+_PRINTED = "-"
+"""The file of a record that is printed."""
 
 #: When garbage is looked for. What a build makes, it keeps to its end: looking often takes a sixth of its time.
 _COLLECTED = (50_000, 20, 20)
@@ -55,6 +59,27 @@ def _not_a_spec(_context: click.Context, _param: click.Parameter, value: str | N
     if value is not None and value.endswith(".op"):
         raise click.BadParameter(f"it takes the file to write, and {value} is a spec")
     return value
+
+
+def _json_record(what: str) -> Callable[[Command], Command]:
+    """The option `--json` of a command that takes long: alone, JSON is printed; with a file, it is written beside."""
+    help_text = f"Print {what} as JSON instead; with a FILE, write it there."
+    return click.option(
+        "--json",
+        "json_file",
+        metavar="[FILE]",
+        is_flag=False,
+        flag_value=_PRINTED,
+        callback=_not_a_spec,
+        help=help_text,
+    )
+
+
+def _print_or_write(text: str, record: str, file: str | None) -> None:
+    """Prints a report's text, or its record where `--json` stands alone; writes the record to a file that was told."""
+    print(record if file == _PRINTED else text)
+    if file not in (None, _PRINTED):
+        replace_file(Path.cwd() / file, record)
 
 
 def _no_color(context: click.Context, _param: click.Parameter, value: bool) -> None:
@@ -290,13 +315,7 @@ def doctor(as_json: bool) -> int:
 @click.option("--jobs", type=click.IntRange(1), default=min(2, os.cpu_count() or 1), show_default=True)
 @click.option("--sample", type=click.IntRange(1), metavar="N", help="Compile N jobs, spread over all.")
 @click.option("--minutes", type=click.FloatRange(0, min_open=True), metavar="N", help="Stop after N minutes.")
-@click.option(
-    "--json",
-    "json_file",
-    metavar="FILE",
-    callback=_not_a_spec,
-    help="Write every job with its figures there.",
-)
+@_json_record("every job with its figures")
 @click.option(
     "--md", "markdown_file", metavar="FILE", callback=_not_a_spec, help="Write the tables there, as Markdown."
 )
@@ -336,9 +355,7 @@ def vet(
         )
     finally:
         bar.clear()
-    print(vet_report.text(found))
-    if json_file is not None:
-        replace_file(Path.cwd() / json_file, vet_report.as_json(found))
+    _print_or_write(vet_report.text(found), vet_report.as_json(found), json_file)
     if markdown_file is not None:
         words = [*specs, *(["--target", ",".join(names)] if targets else [])]
         words += ["--sample", str(sample)] if sample else []
@@ -420,13 +437,7 @@ def advise(
 
 @cli.command()
 @click.argument("specs", nargs=-1, required=True, metavar="SPEC...")
-@click.option(
-    "--json",
-    "json_file",
-    metavar="FILE",
-    callback=_not_a_spec,
-    help="Write the measurements there as JSON, too.",
-)
+@_json_record("the measurements")
 @click.option("--sizes", metavar="LABELS", callback=_split_commas, help="Only these entries of `sizes`.")
 @click.option("--dtype", "dtypes", metavar="TYPES", callback=_split_commas, help="Only these element types.")
 @_color
@@ -443,7 +454,5 @@ def bench(
         from opgen.device import bench as measuring
     sources = load_specs(session.project, Path.cwd(), specs)
     measured = measuring.main(sources, read=session.project.read, sizes=sizes, dtypes=dtypes)
-    print(measured.text)
-    if json_file is not None:
-        replace_file(Path.cwd() / json_file, measured.json)
+    _print_or_write(measured.text, measured.json, json_file)
     return FINE

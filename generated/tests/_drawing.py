@@ -48,7 +48,8 @@ from ._random import rand
 _SMALL_SIZES, _LONG = (2, 3, 2, 3, 2, 2), 33
 """Sizes of the dims of a space; along the long one a tile has its columns."""
 
-_SCALES = (0.0, 2.0**-50, 2.0**-13, 2.0**24)
+_TINY = 2.0**-50
+_SCALES = (0.0, _TINY, 2.0**-13, 2.0**24)
 """Of rows so small that what is added to them or bounds them decides, or so large that 11 bits of a factor do not do."""
 
 _BEYOND = {"f32": 2.0**17, "i64": 2**40}
@@ -57,8 +58,8 @@ _BEYOND = {"f32": 2.0**17, "i64": 2**40}
 _LEFT_OUT_TURN = (math.sqrt(5) - 1) / 2
 """Of what is left out from one call to the next."""
 
-MOST_DIMS = 6
-"""Of the spaces that kernels walk; tensors of more are copied."""
+MOST_DIMS, MOST_ROW_DIMS = 6, 4
+"""Of the spaces that kernels walk, and of the rows of those that reduce; tensors of more are copied."""
 
 Shape = tuple[int, ...]
 
@@ -217,6 +218,12 @@ def scaled_calls(case: Case) -> Iterator[Call]:
                 yield replace(call, numbers={**call.numbers, **_beyond_numbers(case)})
 
 
+def scales(case: Case) -> tuple[float, ...]:
+    """Of the rows of a few calls: with small ones the numbers beside them decide, in types that have such."""
+    is_scaled = case.reductions and not case.products
+    return (1.0, _TINY, _TINY, 1.0) if is_scaled else (1.0,) * 4
+
+
 def beyond_calls(case: Case) -> Iterator[Call]:
     """Scalars beyond the next narrower type, as tensors and as numbers."""
     large = _beyond_numbers(case)
@@ -268,6 +275,10 @@ def rank_calls(case: Case) -> Iterator[Call]:
     maker = Maker(case)
     for rank in (2, 3, 5, 7) if case.summed else range(2, 8):
         small = _SMALL_SIZES[: rank - 1]
+        if rank == MOST_ROW_DIMS + 1:
+            types = widest(case)
+            for config in in_forms(case, types):
+                yield from maker.call((*small, 5), everywhere(case, gapped), types=types, config=config)
         yield from maker.call((*small, 5), everywhere(case, gapped), block="large")
         places = (0, rank - 1) if case.summed else range(rank)
         for place in places[:1] if rank > MOST_DIMS else places:

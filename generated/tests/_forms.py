@@ -22,7 +22,7 @@ from ._call import (
     watching,
 )
 from ._cases import Arguments, Call, Case, TensorSpec, make_arguments
-from ._drawing import Maker, everywhere
+from ._drawing import Maker, everywhere, scales
 from ._memory import (
     Guarded,
     Layout,
@@ -66,8 +66,8 @@ def check_entrances(case: Case) -> None:
     """The public function, also with what may be left out left out, and the operator that PyTorch knows."""
     needs_kernels()
     maker = Maker(case)
-    for _ in range(4):
-        for call in maker.call((3, 40), {}, config=None):
+    for scale in scales(case):
+        for call in maker.call((3, 40), {}, config=None, scale=scale):
             for seed in (1, 2):  # the second call of a signature takes a shorter way
                 again = replace(call, seed=seed)
                 _check_returned(case, again, lambda given: case.function(**given.given))

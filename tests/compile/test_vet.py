@@ -207,6 +207,10 @@ def test_command(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest
     assert "Made by `opgen vet planted.op --target sm_90 --sample 3 --md tables.md`" in page
     assert "| _planted_dense | sm_90 |" in page
     assert "3 compiled jobs, 2 configs of a kernel on a target; " in page
+    assert main([*command, "--json"]) == 0
+    printed = json.loads(capsys.readouterr().out)
+    assert [row["figures"] for row in printed["rows"]] == [row["figures"] for row in told["rows"]]
+    assert printed["jobs"] == {**told["jobs"], "run": 0, "cached": 3}
     monkeypatch.setattr(vet, "SPILL_BOUND", -1)
     assert main(command) == 1
     out, _ = capsys.readouterr()

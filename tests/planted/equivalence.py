@@ -177,9 +177,8 @@ def _in_rows(site: Site) -> str | None:
     """The same for a kernel of rows."""
     if site.operator in ("mask exchanged", "term dropped") and site.after == "col_mask":
         return "a row that is not there may have any values: they are not stored"
-    if site.operator == "type narrowed" and site.statement.lstrip().partition(" = ")[2].startswith(
-        "tl.full("
-    ):
+    begins = site.statement.lstrip().partition(" = ")[2].startswith("tl.full(")
+    if site.operator in ("type narrowed", "stride dropped") and begins:
         return "the first step widens it; a compiled loop refuses it"
     if site.operator == "constant changed" and re.match(r"\s*\w+_total = tl.full\(.* 0\.0,", site.statement):
         return "the first step multiplies it with e^-inf"
