@@ -1,9 +1,10 @@
-"""Float conversions for Triton's interpreter that round to nearest even, as GPUs do.
+"""Float conversions for Triton's interpreter that round to nearest even, and its other departures from GPUs.
 
 Triton's own truncate f32 to bf16 and f8, and read the NaNs of f8 as numbers. `install()` replaces
-them; f8 saturates (`satfinite` of the PTX `cvt` to `e4m3x2` and `e5m2x2`). It also keeps NumPy from
-warning where all that is reduced is NaN, which is an error to who runs tests so. It raises
-`RuntimeError` where Triton's internals are not the ones it knows, rather than leave wrong conversions in place.
+them; f8 saturates (`satfinite` of the PTX `cvt` to `e4m3x2` and `e5m2x2`). The maximum of NaN and a
+number is the number, unless a kernel asks for NaN (PTX `max.f32`), which shows where one forgot to. NumPy is
+kept from warning where all that is reduced is NaN, which is an error to who runs tests so. `RuntimeError` is
+raised where Triton's internals are not the ones it knows, rather than leave wrong conversions in place.
 """
 
 from __future__ import annotations
@@ -29,6 +30,8 @@ _PARAMETERS = {
     "_convert_float": ["input", "input_dtype", "output_dtype", "rounding_mode"],
     "cast_impl": ["self", "src", "dst_type"],
     "min_max": ["self", "input", "val_reduce_op", "idx_reduce_op"],
+    "create_maxnumf": ["self", "lhs", "rhs"],
+    "create_minnumf": ["self", "lhs", "rhs"],
 }
 _QUIET = {np.nanmax: np.fmax.reduce, np.nanmin: np.fmin.reduce}
 
@@ -46,6 +49,8 @@ def install() -> None:
     interpreter._convert_float = _convert_float(original)
     interpreter.InterpreterBuilder.cast_impl = _cast_impl(interpreter.InterpreterBuilder.cast_impl)
     interpreter.ReduceOps.min_max = _min_max(interpreter.ReduceOps.min_max)
+    interpreter.InterpreterBuilder.create_maxnumf = _of_two(np.fmax)
+    interpreter.InterpreterBuilder.create_minnumf = _of_two(np.fmin)
     interpreter._rounds_to_nearest_even = True
     _require_rounding()
 
@@ -123,10 +128,20 @@ def _min_max(original: Callable[..., Any]) -> Callable[..., Any]:
     return reduce
 
 
+def _of_two(operation: np.ufunc) -> Callable[..., Any]:
+    """The greater or lesser of two numbers as GPUs give it where a kernel asks for no NaN: of NaN and a number, the number."""
+
+    def create(self: Any, lhs: Any, rhs: Any) -> Any:
+        return self.binary_op(lhs, rhs, operation)
+
+    return create
+
+
 def _require_known_internals() -> None:
     builder = getattr(interpreter, "InterpreterBuilder", None)
     reductions = getattr(interpreter, "ReduceOps", None)
-    places = (interpreter, "_convert_float"), (builder, "cast_impl"), (reductions, "min_max")
+    places = [(interpreter, "_convert_float"), (builder, "cast_impl"), (reductions, "min_max")]
+    places += [(builder, "create_maxnumf"), (builder, "create_minnumf")]
     for owner, name in places:
         function = getattr(owner, name, None)
         found = list(inspect.signature(function).parameters) if callable(function) else None
