@@ -84,13 +84,16 @@ def _range(tensor: Tensor) -> tuple[int, int]:
     return tensor.data_ptr(), tensor.data_ptr() + (last + 1) * tensor.element_size()
 
 
-def poison(dtype: np.dtype[Any]) -> Any:
-    """What stands in lanes that a load leaves out: NaN, a large odd number, or True.
+def poison(dtype: np.dtype[Any], shape: tuple[int, ...]) -> Any:
+    """What stands in lanes that a load leaves out: NaN, True, or in turn a large odd number and 1.
 
-    The types that NumPy lacks are stored as unsigned numbers, of which the largest is a NaN.
+    1 may be a position inside a tensor, which no access may then depend on. The types that NumPy lacks are
+    stored as unsigned numbers, of which the largest is a NaN.
     """
     if dtype.kind == "f":
         return dtype.type(np.nan)
+    if dtype.kind == "i":
+        return np.resize(np.array([np.iinfo(dtype).max, 1], dtype), shape)
     return dtype.type(True if dtype.kind == "b" else np.iinfo(dtype).max)
 
 
@@ -121,7 +124,7 @@ def _installed() -> _State:
         loaded = load(self, ptrs, allowed, other, *rest, **named)
         if state.watches and other is None and loaded.data.size > 1:  # else it may have been 0
             lanes = getattr(allowed, "data", allowed)
-            loaded.data = np.where(lanes, loaded.data, poison(loaded.data.dtype))
+            loaded.data = np.where(lanes, loaded.data, poison(loaded.data.dtype, loaded.data.shape))
         return loaded
 
     def watched_store(self: Any, ptrs: Any, value: Any, mask: Any, *rest: Any, **named: Any) -> Any:
