@@ -66,7 +66,7 @@ def by_rule(site: Site) -> str | None:
 
 def unseen(site: Site) -> str | None:
     """Why no test in the interpreter can see a fault, or None where one should."""
-    if site.condition == "not INTERPRETED":
+    if site.condition == "not INTERPRETED" or _is_for_compiled_kernels(site):
         return "compiled kernels alone run it"
     if site.operator == "function dropped" and site.before.startswith("float("):
         return "the interpreter reads the text as the number; no kernel compiles with it"
@@ -79,6 +79,22 @@ def unseen(site: Site) -> str | None:
     if site.is_of_width:
         return _beyond_tests(site)
     return None
+
+
+def _is_for_compiled_kernels(site: Site) -> bool:
+    """Whether a device function is named only where the interpreter does not come."""
+    tree = ast.parse(site.module)
+    branches = [
+        statement
+        for node in ast.walk(tree)
+        if isinstance(node, ast.If) and ast.unparse(node.test) == "INTERPRETED"
+        for statement in node.orelse
+    ]
+    found, named = (
+        sum(isinstance(node, ast.Name) and node.id == site.function for part in parts for node in ast.walk(part))
+        for parts in (branches, [tree])
+    )
+    return site.jitted and 0 < found == named
 
 
 def _beyond_tests(site: Site) -> str | None:
@@ -153,6 +169,8 @@ def _of_conversions(site: Site) -> str | None:
 
 def _in_reductions(site: Site) -> str | None:
     """The same for a device function that joins lanes."""
+    if site.operator == "branches swapped" and site.before.startswith("if INTERPRETED"):
+        return "the interpreter then comes to the same by the way of compiled kernels"
     if site.operator == "results swapped" and "tl.split(" in site.statement:
         return "the halves are multiplied, in whatever order"
     if site.condition == "INTERPRETED" and "lanes == lanes" in site.statement:

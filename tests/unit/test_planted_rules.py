@@ -167,3 +167,36 @@ def test_updates_of_scalars_may_be_dropped_where_results_say_so() -> None:
     (site,) = found(source, "update dropped")
     why = "all results are the same: PyTorch takes a number beside a tensor in the tensor's type"
     assert by_results(site) == why
+
+
+JOINED = """
+@triton.jit
+def _times(x, y):
+    return x * y
+
+@triton.jit
+def _plus(x, y):
+    return x + y
+
+@triton.jit
+def merge_prod(lanes):
+    if INTERPRETED:
+        return halved(lanes)
+    else:
+        return tl.reduce(_plus(lanes, 0), 1, _times)
+    return _plus(lanes, lanes)
+"""
+
+
+def test_what_compiled_kernels_alone_call_is_unseen() -> None:
+    dropped = {site.function: unseen(site) for site in found(JOINED, "factor dropped")}
+    assert dropped == {"_times": "compiled kernels alone run it"}
+    (plus, *_) = [site for site in found(JOINED, "term dropped") if site.function == "_plus"]
+    assert unseen(plus) is None
+
+
+def test_the_way_of_compiled_kernels_may_give_the_same() -> None:
+    (swapped,) = found(JOINED, "branches swapped")
+    assert by_results(swapped) == (
+        "all results are the same: the interpreter then comes to the same by the way of compiled kernels"
+    )
