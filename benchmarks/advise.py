@@ -1,6 +1,7 @@
 """Checks the predictions of `opgen advise` on a GPU: 12 sizes for each kind of op, drawn, and measured.
 
     python benchmarks/advise.py --out benchmarks        # writes advise.json and advise.md
+    python benchmarks/advise.py --recorded FILE         # needs no GPU: the model as it is against times of a record
 
 The sizes are drawn with a fixed seed, and none of them is one that the rates were fitted to (FITTED). Another `--seed`
 draws other sizes than those: rates are fitted to those of the seeds 1, 2 and 3, and SEED is a test. Each op runs in
@@ -269,6 +270,17 @@ def measure(kind: str, op: Op, package: ModuleType, target: str) -> Iterator[Row
             torch.cuda.empty_cache()
 
 
+def predict(
+    kind: str, op: Op, target: str, recorded: Mapping[tuple[str, str], Mapping[str, float]]
+) -> Iterator[Row]:
+    """What the model says today of what was measured in an earlier record."""
+    for case in inputs.cases(op, None, ["bf16"]):
+        (setting,) = settings(op, [case.label], ["bf16"])
+        advice = advise(setting, TARGETS[target])
+        sizes = sizes_text(advice)
+        yield Row(kind, op.name, sizes, *advised(advice), predictions(advice), recorded[op.name, sizes])
+
+
 def advised(advice: Advice) -> tuple[str, str]:
     return advice.verdict.value, advice.inside.value
 
@@ -351,22 +363,40 @@ def main() -> int:
         "--seed", type=int, default=SEED, help=f"what the sizes are drawn with; default: {SEED}"
     )
     parser.add_argument("--count", type=int, default=COUNT, help=f"sizes of each kind; default: {COUNT}")
+    parser.add_argument(
+        "--recorded",
+        type=Path,
+        metavar="FILE",
+        help="measure nothing; take the times of an earlier advise.json",
+    )
     arguments = parser.parse_args()
     kinds = arguments.kinds.split(",")
     source = Source("advise.op", spec_text(drawn(arguments.seed, arguments.count)))
     build, package = load_sources([source], lambda path: Source(path, ""))
     ops = {op.ir.name: op.ir for spec in build.specs for op in spec.ops}
-    target = "sm_90" if TINY else own_target()
+    about, measured = earlier(arguments.recorded) if arguments.recorded else (machine(), None)
+    target = about.get("target") or ("sm_90" if TINY else own_target())
     rows: list[Row] = []
     with torch.no_grad():
         for kind in kinds:
             for name in KINDS[kind]:
-                for row in measure(kind, ops[name], package, target):
+                found = (
+                    measure(kind, ops[name], package, target)
+                    if measured is None
+                    else predict(kind, ops[name], target, measured)
+                )
+                for row in found:
                     rows.append(row)
                     print("  ".join(cells(row)), flush=True)
-    about = {**machine(), "model": frozen_at(), "target": target, "seed": str(arguments.seed)}
+    about = {**about, "model": frozen_at(), "target": target, "seed": str(arguments.seed)}
     report(rows, about, kinds, arguments.out)
     return 1 if any(row.fault for row in rows) else 0
+
+
+def earlier(record: Path) -> tuple[dict[str, str], dict[tuple[str, str], Mapping[str, float]]]:
+    """What a record says of its machine, and its times by op and sizes."""
+    told = json.loads(record.read_text(encoding="utf-8"))
+    return told["machine"], {(row["op"], row["sizes"]): row["measured"] for row in told["rows"]}
 
 
 def own_target() -> str:
