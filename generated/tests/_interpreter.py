@@ -33,6 +33,7 @@ _PARAMETERS = {
     "min_max": ["self", "input", "val_reduce_op", "idx_reduce_op"],
     "create_maxnumf": ["self", "lhs", "rhs"],
     "create_minnumf": ["self", "lhs", "rhs"],
+    "create_clampf": ["self", "arg", "lo", "hi", "propagate_nans"],
 }
 _QUIET = {np.nanmax: np.fmax.reduce, np.nanmin: np.fmin.reduce}
 
@@ -52,6 +53,7 @@ def install() -> None:
     interpreter.ReduceOps.min_max = _min_max(interpreter.ReduceOps.min_max)
     interpreter.InterpreterBuilder.create_maxnumf = _of_two(np.fmax)
     interpreter.InterpreterBuilder.create_minnumf = _of_two(np.fmin)
+    interpreter.InterpreterBuilder.create_clampf = _clamp(interpreter.InterpreterBuilder.create_clampf)
     interpreter._rounds_to_nearest_even = True
     _require_rounding()
 
@@ -138,11 +140,22 @@ def _of_two(operation: np.ufunc) -> Callable[..., Any]:
     return create
 
 
+def _clamp(original: Callable[..., Any]) -> Callable[..., Any]:
+    """The same of a clamp: of NaN, the lower bound."""
+
+    def create(self: Any, arg: Any, lo: Any, hi: Any, propagate_nans: Any) -> Any:
+        if propagate_nans is not tl.PropagateNan.NONE:
+            return original(self, arg, lo, hi, propagate_nans)
+        return self.binary_op(self.binary_op(arg, lo, np.fmax), hi, np.fmin)
+
+    return create
+
+
 def _require_known_internals() -> None:
     builder = getattr(interpreter, "InterpreterBuilder", None)
     reductions = getattr(interpreter, "ReduceOps", None)
     places = [(interpreter, "_convert_float"), (builder, "cast_impl"), (reductions, "min_max")]
-    places += [(builder, "create_maxnumf"), (builder, "create_minnumf")]
+    places += [(builder, name) for name in ("create_maxnumf", "create_minnumf", "create_clampf")]
     for owner, name in places:
         function = getattr(owner, name, None)
         found = list(inspect.signature(function).parameters) if callable(function) else None

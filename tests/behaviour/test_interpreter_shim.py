@@ -32,7 +32,7 @@ NARROW = {
 def corrected(monkeypatch: pytest.MonkeyPatch) -> None:
     """The corrected interpreter, for one test only."""
     monkeypatch.setattr(interpreter, "_convert_float", interpreter._convert_float)
-    for name in ("cast_impl", "create_maxnumf", "create_minnumf"):
+    for name in ("cast_impl", "create_maxnumf", "create_minnumf", "create_clampf"):
         original = getattr(interpreter.InterpreterBuilder, name)
         monkeypatch.setattr(interpreter.InterpreterBuilder, name, original)
     monkeypatch.setattr(interpreter.ReduceOps, "min_max", interpreter.ReduceOps.min_max)
@@ -130,9 +130,10 @@ def test_rows_of_nan_are_reduced_without_a_warning() -> None:
     torch.testing.assert_close(largest, torch.tensor([nan, 2.0, 3.0, -inf]), equal_nan=True)
 
 
-def _of_two(x, y, least, largest, NAN: tl.constexpr, SIZE: tl.constexpr):  # type: ignore[no-untyped-def]
+def _of_two(x, y, least, largest, clamped, NAN: tl.constexpr, SIZE: tl.constexpr):  # type: ignore[no-untyped-def]
     at = tl.arange(0, SIZE)
     one, other = tl.load(x + at), tl.load(y + at)
+    tl.store(clamped + at, tl.clamp(one, -1.0, 1.5, propagate_nan=NAN))
     tl.store(least + at, tl.minimum(one, other, propagate_nan=NAN))
     tl.store(largest + at, tl.maximum(one, other, propagate_nan=NAN))
 
@@ -140,13 +141,15 @@ def _of_two(x, y, least, largest, NAN: tl.constexpr, SIZE: tl.constexpr):  # typ
 @pytest.mark.parametrize("nan", [tl.PropagateNan.NONE, tl.PropagateNan.ALL])
 def test_nan_of_two_is_lost_where_a_kernel_does_not_ask_for_it(nan: Any) -> None:
     x, y = torch.tensor([torch.nan, 1.0, torch.nan, 2.0]), torch.tensor([1.0, torch.nan, torch.nan, 3.0])
-    least, largest = torch.empty(4), torch.empty(4)
+    least, largest, clamped = (torch.empty(4) for _ in range(3))
     kernel: Any = interpreter.InterpretedFunction(_of_two)
-    kernel[(1,)](x, y, least, largest, NAN=nan, SIZE=4)
+    kernel[(1,)](x, y, least, largest, clamped, NAN=nan, SIZE=4)
     keeps = nan is tl.PropagateNan.ALL
     expected = (torch.minimum, torch.maximum) if keeps else (torch.fmin, torch.fmax)
     for got, function in zip((least, largest), expected, strict=True):
         torch.testing.assert_close(got, function(x, y), rtol=0.0, atol=0.0, equal_nan=True)
+    of_nan = torch.nan if keeps else -1.0
+    torch.testing.assert_close(clamped, torch.tensor([of_nan, 1.0, of_nan, 1.5]), equal_nan=True)
 
 
 def test_without_the_correction_stores_truncate() -> None:

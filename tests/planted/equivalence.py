@@ -8,6 +8,7 @@ from __future__ import annotations
 import ast
 import itertools
 import re
+from collections.abc import Callable
 
 from opgen.dtypes import DTYPES
 from tests.planted import narrowing, ranks, rows, symmetry
@@ -18,6 +19,8 @@ NEARLY = 8
 
 _SIZE_IN_UNITS = re.compile(r"rt\.(in_units|unit)\(\w+\.size\(-\d+\)\)")
 """The size of a gathered dim, below which positions are inside; a dropped function makes it larger."""
+
+_SHARES = "no element of a row comes to more shares of the largest one than it has itself"
 
 _WIDENED_AGAIN = "the narrower type has the number, and the operand that it meets widens it"
 
@@ -32,35 +35,66 @@ _CONVERSIONS = {
     r"\.to\(tl\.int32\)$": "the other operand of the shift gives it 32 bits",
     r"\.dtype\.element_ty\)$": "a store converts to the element type of its pointer by itself",
     r"^rt\.f8\(": "a tensor of f8e4m3 converts by itself where the device has the type; elsewhere no kernel compiles",
+    r"^to_int\(": "a store converts to the element type of its pointer by itself",
+    r"^rt\.eager\.cast\(": "a result is converted to its element type at the end",
     r"^tl\.cast\((count|UNIT|size), ": "the other factor has as many bits",
     r"^(\w+) = tl\.cast\(\1, ": "the operations that take the value widen it by themselves",
 }
 
 
+#: What holds of faults that cannot change a value, and why they cannot.
+_RULES: tuple[tuple[Callable[[Site], bool], str], ...] = (
+    (
+        lambda site: site.function.startswith("_CONFIGS"),
+        "figures of blocks: any that can be launched give the same values, and the tests force each config",
+    ),
+    (
+        lambda site: (
+            site.operator == "function dropped" and bool(re.fullmatch(r"via\w*\(\w+\)", site.before))
+        ),
+        "the wrapper shows a launch to PyTorch's tracing; without tracing it is the kernel itself",
+    ),
+    (
+        lambda site: site.operator == "arguments swapped" and symmetry.is_symmetric(site),
+        "the function that is called is symmetric in the two arguments",
+    ),
+    (
+        lambda site: site.operator == "arguments swapped" and symmetry.is_of_one_size(site),
+        "both arguments are of the size of one dim",
+    ),
+    (symmetry.is_same_place, "the tensor has two dims"),
+    (
+        lambda site: site.operator == "update dropped" and symmetry.is_of_identity(site),
+        "the function that is called gives back its arguments",
+    ),
+    (ranks.is_beyond, "the op has too few dims there for kernels to read it"),
+    (ranks.are_alike, "rows and columns have one dim each"),
+    (
+        lambda site: site.operator == "NaN flag dropped" and rows.is_of_a_count(site),
+        "a count is never NaN",
+    ),
+    (
+        lambda site: "launch.library_sums(" in site.statement and ' library"' not in site.module,
+        "no config takes the vendor's product",
+    ),
+    (
+        lambda site: site.operator == "constant changed" and "launch.partial_sums(" in site.statement,
+        "more memory than kernels take for their sums",
+    ),
+)
+
+
 def by_rule(site: Site) -> str | None:
     """Why a fault is none, or None where no rule says so."""
-    if site.function.startswith("_CONFIGS"):
-        return "figures of blocks: any that can be launched give the same values, and the tests force each config"
-    if site.operator == "function dropped" and re.fullmatch(r"via\w*\(\w+\)", site.before):
-        return "the wrapper shows a launch to PyTorch's tracing; without tracing it is the kernel itself"
-    if site.operator == "arguments swapped" and symmetry.is_symmetric(site):
-        return "the function that is called is symmetric in the two arguments"
-    if site.operator == "arguments swapped" and symmetry.is_of_one_size(site):
-        return "both arguments are of the size of one dim"
-    if site.operator == "update dropped" and symmetry.is_of_identity(site):
-        return "the function that is called gives back its arguments"
     if site.operator == "flag changed" and site.function == "_OPERATOR":
         return _always_contiguous(site) if site.role == "contiguous" else _never_aliased(site)
-    if ranks.is_beyond(site):
-        return "the op has too few dims there for kernels to read it"
-    if ranks.are_alike(site):
-        return "rows and columns have one dim each"
-    if "launch.library_sums(" in site.statement and ' library"' not in site.module:
-        return "no config takes the vendor's product"
-    if site.operator == "constant changed" and "launch.partial_sums(" in site.statement:
-        return "more memory than kernels take for their sums"
     return (
-        rows.same_stores(site) or rows.same_extremes(site) or rows.same_unit(site) or rows.same_in_tile(site)
+        next((why for holds, why in _RULES if holds(site)), None)
+        or rows.same_stores(site)
+        or rows.same_reductions(site)
+        or rows.same_extremes(site)
+        or rows.same_unit(site)
+        or rows.same_in_tile(site)
     )
 
 
@@ -91,7 +125,11 @@ def _is_for_compiled_kernels(site: Site) -> bool:
         for statement in node.orelse
     ]
     found, named = (
-        sum(isinstance(node, ast.Name) and node.id == site.function for part in parts for node in ast.walk(part))
+        sum(
+            isinstance(node, ast.Name) and node.id == site.function
+            for part in parts
+            for node in ast.walk(part)
+        )
         for parts in (branches, [tree])
     )
     return site.jitted and 0 < found == named
@@ -142,16 +180,16 @@ def _of_same_results(site: Site) -> str | None:
         return _in_reductions(site)
     if site.function.endswith(("_tiles", "_stream", "_finish")):
         return _in_products(site)
-    if site.function == "reference" and site.operator == "strides swapped":
-        return "tensors bind the sizes of dims by name, and no size that is used depends on their order"
-    if site.function == "reference" and site.role == "contiguous":
-        return "it decides the strides of what the eager reference returns, and no value"
+    if site.function == "reference" and (reason := _in_reference(site)) is not None:
+        return reason
     if narrowing.is_widened_again(site):
         return _WIDENED_AGAIN
     if narrowing.is_converted_back(site):
         return "f16 has every number of f8, to which it is converted back"
     if site.function == "mask_of" and ("LAYOUT & 7" in site.before or site.before == "7"):
         return "an unknown class has the mask of the whole tile, which is right for any tensor, only larger"
+    if rows.is_bound_of_shares(site):
+        return _SHARES
     if (
         site.role == "other"
         or (site.before.startswith("mask & inside(") and site.after == "mask")
@@ -159,6 +197,17 @@ def _of_same_results(site: Site) -> str | None:
     ):
         return "no call computes a position outside, so that nothing ever stands in for what is read there"
     return _of_conversions(site)
+
+
+def _in_reference(site: Site) -> str | None:
+    """The same for the eager reference."""
+    if site.operator == "strides swapped":
+        return "tensors bind the sizes of dims by name, and no size that is used depends on their order"
+    if site.role == "contiguous":
+        return "it decides the strides of what the eager reference returns, and no value"
+    if site.role == "keepdim":
+        return "what lays it over the dims of a result takes it without the dim, too"
+    return None
 
 
 def _of_conversions(site: Site) -> str | None:
@@ -195,6 +244,10 @@ def _in_rows(site: Site) -> str | None:
     """The same for a kernel of rows."""
     if site.operator in ("mask exchanged", "term dropped") and site.after == "col_mask":
         return "a row that is not there may have any values: they are not stored"
+    if rows.is_of_counted(site):
+        return "a condition counts as 1, and as the mask of 1 just as well"
+    if site.operator == "term dropped" and site.before == f"{site.after} & (piece == 0)":
+        return "the programs of all pieces store the same there"
     begins = site.statement.lstrip().partition(" = ")[2].startswith("tl.full(")
     if site.operator in ("type narrowed", "stride dropped") and begins:
         return "the first step widens it; a compiled loop refuses it"
@@ -270,6 +323,8 @@ def _always_contiguous(site: Site) -> str | None:
         for keyword in ast.walk(call)
         if isinstance(keyword, ast.keyword) and keyword.arg in ("inputs", "results")
     }
+    if all(len(own) == 1 and "..." not in own for own in dims["results"]):
+        return "a new tensor of one dim is contiguous"
     if any(own <= given for own in dims["results"] for given in dims["inputs"]):
         return None
     return "no tensor has all dims of a result, which is contiguous then"

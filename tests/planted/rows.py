@@ -37,6 +37,26 @@ def same_stores(site: Site) -> str | None:
     return None
 
 
+def same_reductions(site: Site) -> str | None:
+    """Why reductions may take rows that are not there: rows do not meet, and what is stored has its own mask."""
+    pair = (site.before, site.after)
+    if site.operator != "term dropped" or pair != ("row_mask & col_mask", "col_mask"):
+        return None
+    reduced = [
+        one
+        for node in ast.walk(ast.parse(site.owner))
+        if isinstance(node, ast.Call) and re.match(r"(row|step)_\w+$", ast.unparse(node.func))
+        for one in ast.walk(node)
+    ]
+    named, in_reductions = (
+        sum(isinstance(one, ast.Name) and one.id == "mask" and isinstance(one.ctx, ast.Load) for one in nodes)
+        for nodes in (ast.walk(ast.parse(site.owner)), reduced)
+    )
+    if named == in_reductions and all(mask.startswith("row_mask") for mask in _stored(site)):
+        return "a row that is not there may have any values: they are not stored"
+    return None
+
+
 def _is_only_in(function: str, site: Site) -> bool:
     """Whether the text of a fault is read in the calls of one function alone, in its statement."""
     inside = re.compile(rf"\b{function}\([^()]*\)")
@@ -149,3 +169,40 @@ def is_joined_early(behind: str) -> bool:
     """Whether a statement behind a loop joins lanes that come to the same if they are joined in each step, too."""
     joined = re.search(r"\bmerge_(\w+)\(", behind)
     return joined is not None and joined[1] in _IDEMPOTENT
+
+
+def is_bound_of_shares(site: Site) -> bool:
+    """Whether quotients by a share of a row's largest size are bounded by the number of shares."""
+    bound = re.escape(site.before)
+    return (
+        site.operator == "constant changed"
+        and re.search(rf"\bclamp\(.*, -{bound}, {bound}\)", site.statement) is not None
+        and re.search(rf" scale = div\(maximum\(max0, .*\), tl.full\(\[\], {bound}, ", site.module)
+        is not None
+    )
+
+
+def is_of_counted(site: Site) -> bool:
+    """Whether terms that are 1 where a condition holds take the place of the condition, or of the mask of a sum."""
+    if site.operator not in ("arguments swapped", "function dropped"):
+        return False
+    named = re.findall(r"\b_\w+_terms\b", site.before)
+    return len(named) == 1 and _counts(named[0], site.module)
+
+
+def is_of_a_count(site: Site) -> bool:
+    """Whether a formula takes the largest of a number and of the sum of such terms."""
+    op = re.match(r"(_\w+)_[a-z]+$", site.function)
+    operands = re.fullmatch(r"maximum\((\w+), [0-9.]+\)", site.before)
+    return op is not None and operands is not None and _counts(f"{op[1]}_{operands[1]}_terms", site.module)
+
+
+def _counts(terms: str, module: str) -> bool:
+    """Whether a device function gives 1 where a condition holds, and else 0."""
+    gives = r"return tl\.where\((\w+), tl\.full\(\[\], 1\.0, \S+\), tl\.full\(\[\], 0\.0, \S+\)\)"
+    return any(
+        isinstance(node, ast.FunctionDef)
+        and node.name == terms
+        and re.fullmatch(gives, ast.unparse(node.body[-1])) is not None
+        for node in ast.parse(module).body
+    )

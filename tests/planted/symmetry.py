@@ -23,6 +23,8 @@ def is_symmetric(site: Site) -> bool:
         return False
     launch = _LAUNCH.fullmatch(ast.unparse(call.func))
     name = launch[1] if launch else ast.unparse(call.func)
+    if name in ("clamp", "rt.eager.clamp") and place == 0:  # zeros aside, the larger of two is the same
+        return any(re.fullmatch(r"-?[1-9][0-9.]*", ast.unparse(one)) for one in call.args[:2])
     return _may_exchange(site.module, name, place)
 
 
@@ -39,6 +41,15 @@ def is_of_one_size(site: Site) -> bool:
 
     one, other = (_SIZE.sub(by_name, ast.unparse(argument)) for argument in call.args[place : place + 2])
     return one == other
+
+
+def is_same_place(site: Site) -> bool:
+    """Whether the last dim of a tensor of two is counted from the other end."""
+    counted = re.findall(r"(\w+)(?:\.to\([\w.]+\))?\.(?:size|stride|logsumexp)\(-1\b", site.line_text)
+    if (site.operator, site.before, site.after) != ("sign or negation dropped", "-1", "1") or not counted:
+        return False
+    dims = _dims_of_inputs(site.module)
+    return all(len(dims.get(name, ())) == 2 and "..." not in dims[name] for name in counted)
 
 
 def is_of_identity(site: Site) -> bool:

@@ -40,6 +40,7 @@ from ._memory import (
     gapped_moved,
     paged,
     paged_apart,
+    stepped,
     transposed,
 )
 from ._random import rand
@@ -276,8 +277,9 @@ def rank_calls(case: Case) -> Iterator[Call]:
         small = _SMALL_SIZES[: rank - 1]
         if rank == MOST_ROW_DIMS + 1:
             types = widest(case)
-            for config in in_forms(case, types):
-                yield from maker.call((*small, 5), everywhere(case, gapped), types=types, config=config)
+            layouts = (gapped, gapped_at(0), stepped)
+            for layout, config in itertools.product(layouts, in_forms(case, types)):
+                yield from maker.call((*small, 5), everywhere(case, layout), types=types, config=config)
         yield from maker.call((*small, 5), everywhere(case, gapped), block="large")
         places = (0, rank - 1) if case.summed else range(rank)
         for place in places[:1] if rank > MOST_DIMS else places:

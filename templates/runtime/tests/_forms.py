@@ -210,16 +210,18 @@ def _with_tensor(arguments: Arguments, name: str, guarded: Guarded) -> Arguments
 
 
 def _check_defaults(case: Case, call: Call) -> None:
-    """The public function and the eager reference, called with what has no default."""
+    """The public function and the eager reference, called with what has no default; integers are near a default one."""
     optional = [spec.name for spec in case.tensors if spec.optional]
     defaults = {spec.name: spec.default for spec in case.scalars if spec.default is not None}
     if not optional and not defaults:
         return
+    near = next((number for number in defaults.values() if type(number) is int), None)
     plain = replace(
         call,
         left_out=frozenset(optional),
         numbers={**call.numbers, **defaults},
         as_tensors=frozenset(),
+        integers=call.integers if near is None else (near - 1, near + 1),
     )
     names = [spec.name for spec in case.parameters if spec.name not in {*optional, *defaults}]
     for function in (case.function, case.entry.reference):
