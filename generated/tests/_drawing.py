@@ -49,8 +49,8 @@ from ._random import rand
 _SMALL_SIZES, _LONG = (2, 3, 2, 3, 2, 2), 33
 """Sizes of the dims of a space; along the long one a tile has its columns."""
 
-_TINY = 2.0**-50
-_SCALES = (0.0, _TINY, 2.0**-13, 2.0**24)
+_SMALL, _TINY = 2.0**-13, 2.0**-50
+_SCALES = (0.0, _TINY, _SMALL, 2.0**24)
 """Of rows so small that what is added to them or bounds them decides, or so large that 11 bits of a factor do not do."""
 
 _BEYOND = {"f32": 2.0**17, "i64": 2**40}
@@ -220,9 +220,8 @@ def scaled_calls(case: Case) -> Iterator[Call]:
 
 
 def scales(case: Case) -> tuple[float, ...]:
-    """Of the rows of a few calls: with small ones the numbers beside them decide, in types that have such."""
-    is_scaled = case.reductions and not case.products
-    return (1.0, _TINY, _TINY, 1.0) if is_scaled else (1.0,) * 4
+    """Of rows: with small ones the numbers beside them decide, in types that have such."""
+    return (1.0, _SMALL, _TINY) if case.reductions and not case.products else (1.0,)
 
 
 def beyond_calls(case: Case) -> Iterator[Call]:

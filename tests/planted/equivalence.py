@@ -62,7 +62,20 @@ _RULES: tuple[tuple[Callable[[Site], bool], str], ...] = (
         lambda site: site.operator == "arguments swapped" and symmetry.is_of_one_size(site),
         "both arguments are of the size of one dim",
     ),
+    (
+        lambda site: site.operator == "arguments swapped" and symmetry.is_of_like_inputs(site),
+        "the two tensors are alike in type and dims, and in all formulas",
+    ),
     (symmetry.is_same_place, "the tensor has two dims"),
+    (rows.is_of_square, "the difference is squared"),
+    (
+        lambda site: site.operator == "constant changed" and rows.is_of_first_mean(site),
+        "the first term of a lane takes its place, and a lane or a piece without any counts as none",
+    ),
+    (
+        lambda site: site.operator == "term dropped" and rows.is_of_no_first(site),
+        "the first column of a row is 0",
+    ),
     (
         lambda site: site.operator == "update dropped" and symmetry.is_of_identity(site),
         "the function that is called gives back its arguments",

@@ -206,3 +206,30 @@ def _counts(terms: str, module: str) -> bool:
         and re.fullmatch(gives, ast.unparse(node.body[-1])) is not None
         for node in ast.parse(module).body
     )
+
+
+def is_of_square(site: Site) -> bool:
+    """Whether the sides of a difference are exchanged that is squared."""
+    if site.operator not in ("operands swapped", "arguments swapped"):
+        return False
+    named = re.match(r"_\w+_terms\b", site.before)
+    terms = named[0] if named else site.function
+    bodies = [
+        [ast.unparse(one) for one in node.body if not isinstance(one, ast.Expr)]
+        for node in ast.parse(site.module).body
+        if isinstance(node, ast.FunctionDef) and node.name == terms and terms.endswith("_terms")
+    ]
+    return any(
+        re.fullmatch(r"(\w+) = \w+ - \w+; return \1 \* \1", "; ".join(body)) is not None for body in bodies
+    )
+
+
+def is_of_first_mean(site: Site) -> bool:
+    """Whether lanes begin with another mean, or pieces that are not there have another one."""
+    begun = re.match(r"\s*(\w+)_mean = (tl\.full|pieces_of)\(", site.statement)
+    return begun is not None and site.before == "0.0" and f"{begun[1]}_squares = merge_squares(" in site.owner
+
+
+def is_of_no_first(site: Site) -> bool:
+    """Whether columns are counted from the first of a row, which is 0."""
+    return (site.before, site.after) == ("start - first", "start") and "\n    first = 0\n" in site.owner

@@ -12,6 +12,8 @@ from tests.planted.operators import Site, swapped_place
 _COMMUTATIVE = (ast.Add, ast.Mult, ast.BitAnd, ast.BitOr, ast.BitXor)
 _RUNTIME = Path(__file__).parents[2] / "templates" / "runtime"
 _DEVICE_FUNCTIONS = ("_tiles", "_row_tiles", "_row_reductions", "_product_tiles")
+_ENTRIES = ("_ENTRY.call", "rt.operate")
+_FORMULAS = ("_formula", "_terms")
 _LAUNCH = re.compile(r"via\((\w+)\)\[launch\.\w+\]")
 _SIZE = re.compile(r"\b(\w+)\.size\((-\d+)\)")
 
@@ -26,6 +28,23 @@ def is_symmetric(site: Site) -> bool:
     if name in ("clamp", "rt.eager.clamp") and place == 0:  # zeros aside, the larger of two is the same
         return any(re.fullmatch(r"-?[1-9][0-9.]*", ast.unparse(one)) for one in call.args[:2])
     return _may_exchange(site.module, name, place)
+
+
+def is_of_like_inputs(site: Site) -> bool:
+    """Whether an entry is called with two tensors exchanged that differ in name alone, and in no formula."""
+    call, place = ast.parse(site.before, mode="eval").body, swapped_place(site)
+    if not isinstance(call, ast.Call) or place is None or ast.unparse(call.func) not in _ENTRIES:
+        return False
+    names = [ast.unparse(one) for one in call.args[place : place + 2]]
+    inputs = _inputs(site.module)
+    if not {*names} <= inputs.keys() or len({inputs[name] for name in names}) > 1:
+        return False
+    exchanged = dict(zip(names, reversed(names), strict=True))
+    return all(
+        _body(function, {}, site.module) == _body(function, exchanged, site.module)
+        for function in _functions(site.module).values()
+        if {*names} <= {one.arg for one in function.args.args} and function.name.endswith(_FORMULAS)
+    )
 
 
 def is_of_one_size(site: Site) -> bool:
@@ -86,8 +105,14 @@ def _is_spread(arguments: list[ast.expr]) -> bool:
 @functools.lru_cache(4)
 def _dims_of_inputs(source: str) -> dict[str, tuple[str, ...]]:
     """The dims of the tensors that the operator of a module declares."""
+    return {name: ast.literal_eval(parts[1]) for name, parts in _inputs(source).items()}
+
+
+@functools.lru_cache(4)
+def _inputs(source: str) -> dict[str, tuple[str, ...]]:
+    """What the operator of a module declares of each tensor: its element type, its dims, and the rest, as text."""
     return {
-        ast.literal_eval(node.args[0]): ast.literal_eval(node.args[2])
+        ast.literal_eval(node.args[0]): tuple(ast.unparse(one) for one in (*node.args[1:], *node.keywords))
         for node in ast.walk(ast.parse(source))
         if isinstance(node, ast.Call) and ast.unparse(node.func) == "rt.Tensor"
     }

@@ -200,3 +200,98 @@ def test_the_way_of_compiled_kernels_may_give_the_same() -> None:
     assert by_results(swapped) == (
         "all results are the same: the interpreter then comes to the same by the way of compiled kernels"
     )
+
+
+COUNTED = """
+@triton.jit
+def _f_sum1_terms(kept):
+    return tl.where(kept, tl.full([], 1.0, tl.float32), tl.full([], 0.0, tl.float32))
+
+@triton.jit
+def _f_mean0_terms(x, mean):
+    t0 = x - mean
+    return t0 * t0
+
+@triton.jit
+def _f_y(sum1, other):
+    return div(maximum(other, 1.0), maximum(sum1, 1.0))
+
+@triton.jit
+def _f_split(y_ptr, count):
+    first = piece * blocks * COLUMNS
+    mask = row_mask & col_mask
+    sum1 = row_sum(_f_sum1_terms(kept), mask)
+    mean0 = row_sum(_f_mean0_terms(x, mean), mask)
+    mean_mean = tl.full((ROWS, COLUMNS), 0.0, tl.float32)
+    mean_mean, mean_squares = merge_squares(counts, mean_mean, mean_squares)
+    at = start - first
+    tl.store(y_ptr + at, y, mask=row_mask & (piece == 0))
+
+@triton.jit
+def _f_looped(y_ptr, count):
+    first = 0
+    mask = row_mask & col_mask
+    x = tl.load(x_ptr + at, mask=mask)
+    at = start - first
+    tl.store(y_ptr + at, y, mask=row_mask)
+"""
+
+
+def test_a_count_is_never_nan() -> None:
+    by_operand = {
+        site.before: by_rule(site) for site in found(COUNTED, "NaN flag dropped") if site.function == "_f_y"
+    }
+    assert by_operand == {"maximum(sum1, 1.0)": "a count is never NaN", "maximum(other, 1.0)": None}
+
+
+def test_reductions_may_take_absent_rows_where_nothing_else_reads_their_mask() -> None:
+    dropped = found(COUNTED, "term dropped", "row_mask & col_mask", "col_mask")
+    assert {site.function: by_rule(site) for site in dropped} == {"_f_split": ABSENT, "_f_looped": None}
+
+
+def test_the_first_column_is_0_where_a_program_has_all_of_a_row() -> None:
+    dropped = found(COUNTED, "term dropped", "start - first", "start")
+    expected = {"_f_split": None, "_f_looped": "the first column of a row is 0"}
+    assert {site.function: by_rule(site) for site in dropped} == expected
+
+
+def test_terms_that_are_squared_or_counted() -> None:
+    square = "the difference is squared"
+    assert rules(COUNTED, "operands swapped", "x - mean") == {square}
+    assert rules(COUNTED, "arguments swapped", "_f_mean0_terms(x, mean)") == {square}
+    counted = "all results are the same: a condition counts as 1, and as the mask of 1 just as well"
+    (dropped,) = found(COUNTED, "function dropped", "_f_sum1_terms(kept)")
+    assert by_results(dropped) == counted
+    swapped = found(COUNTED, "arguments swapped")
+    sums = {site.before: by_results(site) for site in swapped if site.before.startswith("row_sum(")}
+    assert sums == {
+        "row_sum(_f_sum1_terms(kept), mask)": counted,
+        "row_sum(_f_mean0_terms(x, mean), mask)": None,
+    }
+
+
+def test_the_mean_that_a_lane_begins_with_is_lost() -> None:
+    begun = "the first term of a lane takes its place, and a lane or a piece without any counts as none"
+    assert rules(COUNTED, "constant changed", "0.0") == {begun, None}
+
+
+ALIKE = """
+@triton.jit
+def _f_formula(x, r, w):
+    return (x + r) * w
+
+def f(x, r, w):
+    return _ENTRY.call(x, r, w)
+
+_OPERATOR = rt.Operator(
+    inputs=(rt.Tensor("x", "T", ("N",)), rt.Tensor("r", "T", ("N",)), rt.Tensor("w", "T", ("N",))),
+)
+"""
+
+
+def test_tensors_between_which_no_formula_tells_may_change_places() -> None:
+    swapped = {
+        site.after: by_rule(site) for site in found(ALIKE, "arguments swapped", "_ENTRY.call(x, r, w)")
+    }
+    alike = "the two tensors are alike in type and dims, and in all formulas"
+    assert swapped == {"_ENTRY.call(r, x, w)": alike, "_ENTRY.call(x, w, r)": None}
