@@ -277,9 +277,10 @@ def rank_calls(case: Case) -> Iterator[Call]:
         small = _SMALL_SIZES[: rank - 1]
         if rank == MOST_ROW_DIMS + 1:
             types = widest(case)
-            layouts = (gapped, gapped_at(0), stepped)
+            layouts = (gapped, gapped_moved, stepped)
             for layout, config in itertools.product(layouts, in_forms(case, types)):
-                yield from maker.call((*small, 5), everywhere(case, layout), types=types, config=config)
+                for call in maker.call((*small, 5), everywhere(case, layout), types=types, config=config):
+                    yield replace(call, left_out=frozenset())
         yield from maker.call((*small, 5), everywhere(case, gapped), block="large")
         places = (0, rank - 1) if case.summed else range(rank)
         for place in places[:1] if rank > MOST_DIMS else places:

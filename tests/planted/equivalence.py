@@ -220,6 +220,8 @@ def _in_reference(site: Site) -> str | None:
         return "it decides the strides of what the eager reference returns, and no value"
     if site.role == "keepdim":
         return "what lays it over the dims of a result takes it without the dim, too"
+    if site.operator == "sign or negation dropped" and symmetry.is_middle(site):
+        return "the tensors have as many dims before it as from it on"
     return None
 
 

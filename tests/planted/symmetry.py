@@ -71,6 +71,13 @@ def is_same_place(site: Site) -> bool:
     return all(len(dims.get(name, ())) == 2 and "..." not in dims[name] for name in counted)
 
 
+def is_middle(site: Site) -> bool:
+    """Whether a dim is counted from the other end, of tensors of twice as many dims."""
+    ranks = [len(dims) for dims in _dims_of_inputs(site.module).values() if "..." not in dims]
+    is_exact = len(ranks) == len(_inputs(site.module))
+    return is_exact and site.before == f"-{site.after}" and max(ranks) == 2 * int(site.after)
+
+
 def is_of_identity(site: Site) -> bool:
     """Whether names are assigned what a function of the module makes of them, all of whose text is to return them."""
     match ast.parse(site.before).body:

@@ -295,3 +295,19 @@ def test_tensors_between_which_no_formula_tells_may_change_places() -> None:
     }
     alike = "the two tensors are alike in type and dims, and in all formulas"
     assert swapped == {"_ENTRY.call(r, x, w)": alike, "_ENTRY.call(x, w, r)": None}
+
+
+MIDDLE = """
+def reference(x, w):
+    return x.mean((-2, -1))
+
+_OPERATOR = rt.Operator(inputs=(rt.Tensor("x", "T", ("N", "G", "D", "S")), rt.Tensor("w", "T", ("G",))))
+"""
+
+
+def test_the_middle_of_four_dims_is_counted_from_either_end() -> None:
+    middle = "all results are the same: the tensors have as many dims before it as from it on"
+    dropped = {site.before: by_results(site) for site in found(MIDDLE, "sign or negation dropped")}
+    assert dropped == {"-2": middle, "-1": None}
+    leading = MIDDLE.replace('"N", "G"', '"...", "G"')
+    assert {by_results(site) for site in found(leading, "sign or negation dropped")} == {None}
