@@ -182,10 +182,8 @@ def row_all(term, mask):
 
 @triton.jit
 def _takes_place(better, term, best, position, place):
-    """Whether a term goes before the best so far, which is at `place`."""
-    same = (term == best) | ((term != term) & (best != best))
-    better = ((better | (term != term)) & (best == best)) | (same & (position < place))
-    return better
+    """Whether a term goes before the best so far, at `place`: positions ascend in a lane, whose first NaN stays."""
+    return ((better | (term != term)) & (best == best)) | ((term == best) & (position < place))
 
 
 @triton.jit
