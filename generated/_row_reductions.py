@@ -183,8 +183,8 @@ def row_all(term, mask):
 
 @triton.jit
 def _takes_place(better, term, best, position, place):
-    """Whether a term goes before the best so far, at `place`: positions ascend in a lane, whose first NaN stays."""
-    return ((better | (term != term)) & (best == best)) | ((term == best) & (position < place))
+    """Whether a lane takes a term: a better one, the first NaN, or its first of all, as positions ascend."""
+    return ((better | (term != term)) & (best == best)) | (position < place)
 
 
 @triton.jit

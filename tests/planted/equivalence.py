@@ -189,7 +189,7 @@ def _of_same_results(site: Site) -> str | None:
         return "the op has no dims of a batch, which is one at 0"
     if site.function.endswith(rows.KERNELS) or site.statement.lstrip().startswith("for stage in range("):
         return _in_rows(site)
-    if site.function.startswith("merge_"):
+    if site.function.startswith(("merge_", "_takes_place")):
         return _in_reductions(site)
     if site.function.endswith(("_tiles", "_stream", "_finish")):
         return _in_products(site)
@@ -232,7 +232,9 @@ def _of_conversions(site: Site) -> str | None:
 
 
 def _in_reductions(site: Site) -> str | None:
-    """The same for a device function that joins lanes."""
+    """The same for a device function that joins lanes, or fills them."""
+    if site.operator == "comparison changed" and site.before == "position < place":
+        return "a lane's positions ascend, and the place that it begins with is above all of them"
     if site.operator == "branches swapped" and site.before.startswith("if INTERPRETED"):
         return "the interpreter then comes to the same by the way of compiled kernels"
     if site.operator == "results swapped" and "tl.split(" in site.statement:

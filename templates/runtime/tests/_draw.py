@@ -118,7 +118,7 @@ def _with_special_rows(
     generator: torch.Generator,
     special: float,
 ) -> Tensor:
-    """Some rows of one number, with one infinity or NaN, or far below zero."""
+    """Some rows of one number or of NaN, with one infinity or NaN, or far below zero."""
     lone = torch.ones(numbers.shape, dtype=torch.bool)
     for axis in axes:
         size = numbers.shape[axis]
@@ -126,7 +126,7 @@ def _with_special_rows(
         lone = lone & (place == _pick(size, rows, generator))
     whole = torch.ones_like(lone)
     chosen = torch.where(
-        torch.rand(rows, generator=generator) < special, _pick(6, rows, generator), -1
+        torch.rand(rows, generator=generator) < special, _pick(7, rows, generator), -1
     )
     for kind, (value, places) in enumerate(
         (
@@ -135,10 +135,11 @@ def _with_special_rows(
             (math.inf, lone),
             (-math.inf, lone),
             (0.0, whole),
+            (math.nan, whole),
         )
     ):
         numbers = torch.where((chosen == kind) & places, value, numbers)
-    return torch.where(chosen == 5, numbers - _FAR, numbers)
+    return torch.where(chosen == 6, numbers - _FAR, numbers)
 
 
 def _draw_integers(
