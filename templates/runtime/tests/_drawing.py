@@ -168,6 +168,7 @@ def block_calls(case: Case) -> Iterator[Call]:
             yield from maker.sized(sizes, leading, {}, types=types, config=config)
     yield from persistent_calls(case)
     yield from scaled_calls(case)
+    yield from special_calls(case)
     if case.summed and not has_elementwise(case):
         return
     for size in (1, SMALL.block - 1, SMALL.block, SMALL.block + 1, 200):
@@ -216,6 +217,15 @@ def scaled_calls(case: Case) -> Iterator[Call]:
         for config in in_forms(case, types):
             for call in maker.call((3, 33), {}, types=types, config=config, scale=scale):
                 yield replace(call, numbers={**call.numbers, **_beyond_numbers(case)})
+
+
+def special_calls(case: Case) -> Iterator[Call]:
+    """Rows that are all special, each of several elements for a lane, in each form of a kernel of rows."""
+    if not case.reductions or case.products:
+        return
+    maker, types = Maker(case), widest(case)
+    for config in in_forms(case, types):
+        yield from maker.call((21, 50), {}, types=types, config=config, special=1.0)
 
 
 def scales(case: Case) -> tuple[float, ...]:
