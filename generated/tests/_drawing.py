@@ -286,11 +286,7 @@ def rank_calls(case: Case) -> Iterator[Call]:
     for rank in (2, 3, 5, 7) if case.summed else range(2, 8):
         small = _SMALL_SIZES[: rank - 1]
         if rank == MOST_ROW_DIMS + 1:
-            types = widest(case)
-            layouts = (gapped, gapped_moved, stepped)
-            for layout, config in itertools.product(layouts, in_forms(case, types)):
-                for call in maker.call((*small, 5), everywhere(case, layout), types=types, config=config):
-                    yield replace(call, left_out=frozenset())
+            yield from _form_calls(case, maker, (*small, 5))
         yield from maker.call((*small, 5), everywhere(case, gapped), block="large")
         places = (0, rank - 1) if case.summed else range(rank)
         for place in places[:1] if rank > MOST_DIMS else places:
@@ -306,6 +302,18 @@ def rank_calls(case: Case) -> Iterator[Call]:
         for spec in specs[at : at + 1] if case.summed else specs:
             layouts = {**everywhere(case, layout), spec.name: gapped}
             yield from maker.call((2, 16, 32), layouts, block="middle")
+
+
+def _form_calls(case: Case, maker: Maker, shape: Shape) -> Iterator[Call]:
+    """Rows in as many dims as a kernel of rows walks, in each of its forms; a product's result is a new tensor, as tensors
+    of so many dims would be copied for it.
+    """
+    types = widest(case)
+    new = {spec.name for spec in case.results if case.contractions}
+    for layout, config in itertools.product((gapped, gapped_moved, stepped), in_forms(case, types)):
+        layouts = {name: own for name, own in everywhere(case, layout).items() if name not in new}
+        for call in maker.call(shape, layouts, types=types, config=config):
+            yield replace(call, left_out=frozenset())
 
 
 def _turned_calls(case: Case, maker: Maker) -> Iterator[Call]:
