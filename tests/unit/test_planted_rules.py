@@ -311,3 +311,21 @@ def test_the_middle_of_four_dims_is_counted_from_either_end() -> None:
     assert dropped == {"-2": middle, "-1": None}
     leading = MIDDLE.replace('"N", "G"', '"...", "G"')
     assert {by_results(site) for site in found(leading, "sign or negation dropped")} == {None}
+
+
+BETWEEN = """
+@triton.jit
+def _f_0_resident(x_ptr, h_ptr):
+    h_at = col_offsets(col_at, (h_s4, h_s5, h_s6), h_layout, COL_RANK)
+    x_at = col_offsets(col_at, (x_s4, x_s5, x_s6), x_layout, COL_RANK)
+
+_WALK_0 = rt.RowWalk(kept=("...",), reduced=("K",))
+_ENTRY = rt.Entry(variants=(rt.Variant(kernels, temporaries=(rt.Tensor("h", "T", ("...", "K")),)),))
+"""
+
+
+def test_columns_of_a_tensor_between_kernels_lie_side_by_side() -> None:
+    dropped = {site.after: by_rule(site) for site in found(BETWEEN, "stride dropped")}
+    beyond = "the op has too few dims there for kernels to read it"
+    assert dropped["(1, h_s5, h_s6)"] == dropped["(x_s4, 1, x_s6)"] == beyond
+    assert dropped["(1, x_s5, x_s6)"] is None
