@@ -25,6 +25,7 @@ from ._blocks import (
     in_long_pieces,
     in_turn,
     persistent,
+    rows_in_forms,
     widest,
 )
 from ._cases import Call, Case, Number, ScalarSpec, plain_numbers
@@ -225,8 +226,8 @@ def special_calls(case: Case) -> Iterator[Call]:
     if not case.reductions or case.products:
         return
     maker, types = Maker(case), widest(case)
-    for config in in_forms(case, types):
-        yield from maker.call((21, 50), {}, types=types, config=config, special=1.0)
+    for sizes, leading, config in rows_in_forms(case, types, rows=21, columns=50):
+        yield from maker.sized(sizes, leading, {}, types=types, config=config, special=1.0)
 
 
 def scales(case: Case) -> tuple[float, ...]:

@@ -32,6 +32,7 @@ _CONVERSIONS = {
     r"^tl\.load\(high\)": "a 0-d tensor for a scalar of 64 bits has as many, or the operations widen it",
     r"^(tl\.full\(\[\]|scalar)": "an operand gives its type to a plain number beside it",
     r"^index_\w+\.to\(tl\.int64\)$": "where 32 bits are too few for a position, the tile has 64 already",
+    r"^position\.to\(tl\.int64\)$": "the place that it may take has 64 bits",
     r"\.to\(tl\.int32\)$": "the other operand of the shift gives it 32 bits",
     r"\.dtype\.element_ty\)$": "a store converts to the element type of its pointer by itself",
     r"^rt\.f8\(": "a tensor of f8e4m3 converts by itself where the device has the type; elsewhere no kernel compiles",

@@ -64,11 +64,11 @@ def is_of_one_size(site: Site) -> bool:
 
 def is_same_place(site: Site) -> bool:
     """Whether the last dim of a tensor of two is counted from the other end."""
-    counted = re.findall(r"(\w+)(?:\.to\([\w.]+\))?\.(?:size|stride|logsumexp)\(-1\b", site.line_text)
-    if (site.operator, site.before, site.after) != ("sign or negation dropped", "-1", "1") or not counted:
+    if (site.operator, site.before, site.after) != ("sign or negation dropped", "-1", "1"):
         return False
+    counted = re.findall(r"(\w+)(?:\.to\([\w.]+\))?\.(?:size|stride|logsumexp)\(-1\b", site.line_text)
     dims = _dims_of_inputs(site.module)
-    return all(len(dims.get(name, ())) == 2 and "..." not in dims[name] for name in counted)
+    return bool(counted) and all(len(dims.get(name, ())) == 2 and "..." not in dims[name] for name in counted)
 
 
 def is_middle(site: Site) -> bool:

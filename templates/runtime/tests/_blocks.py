@@ -124,6 +124,17 @@ def in_forms(case: Any, types: Types) -> Iterator[tuple[Any, ...]]:
             yield (*others[:place], config, *others[place + 1 :])
 
 
+def rows_in_forms(
+    case: Any, types: Types, rows: int, columns: int
+) -> Iterator[tuple[Sizes, tuple[int, ...], tuple[Any, ...]]]:
+    """Sizes and leading sizes with so many rows, and columns, of each kernel of rows; blocks as `in_forms` has them."""
+    others = forced(case, "middle", types)
+    for place, kernel in enumerate(case.entry.variant(types).kernels):
+        for config in _ROWS["middle"] if isinstance(kernel, RowKernel) else ():
+            groups = (kernel.walk.kept, rows), (kernel.walk.reduced, columns)
+            yield *_sized(groups), (*others[:place], config, *others[place + 1 :])
+
+
 def streamed(case: Any, types: Types) -> Iterator[tuple[tuple[Any, ...], str]]:
     """Blocks of a middle size for every kernel of an op, with each form of a product that descriptors read; the tensor to
     lay out otherwise than the others, or ""."""
