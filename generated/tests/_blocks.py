@@ -119,21 +119,24 @@ def widest(case: Any) -> dict[str, torch.dtype]:
 
 def in_forms(case: Any, types: Types) -> Iterator[tuple[Any, ...]]:
     """Blocks of a middle size for every kernel of an op, with each form of those of rows."""
-    others = forced(case, "middle", types)
-    for place, kernel in enumerate(case.entry.variant(types).kernels):
-        for config in _ROWS["middle"] if isinstance(kernel, RowKernel) else ():
-            yield (*others[:place], config, *others[place + 1 :])
+    for _, config in _kernels_in_forms(case, types):
+        yield config
 
 
 def rows_in_forms(
     case: Any, types: Types, rows: int, columns: int
 ) -> Iterator[tuple[Sizes, tuple[int, ...], tuple[Any, ...]]]:
-    """Sizes and leading sizes with so many rows, and columns, of each kernel of rows; blocks as `in_forms` has them."""
+    """The same, with sizes and leading sizes that have so many rows, and columns, of the kernel whose form it is."""
+    for kernel, config in _kernels_in_forms(case, types):
+        yield *_sized(((kernel.walk.kept, rows), (kernel.walk.reduced, columns))), config
+
+
+def _kernels_in_forms(case: Any, types: Types) -> Iterator[tuple[RowKernel, tuple[Any, ...]]]:
+    """Each kernel of rows with blocks that have it in each form."""
     others = forced(case, "middle", types)
     for place, kernel in enumerate(case.entry.variant(types).kernels):
         for config in _ROWS["middle"] if isinstance(kernel, RowKernel) else ():
-            groups = (kernel.walk.kept, rows), (kernel.walk.reduced, columns)
-            yield *_sized(groups), (*others[:place], config, *others[place + 1 :])
+            yield kernel, (*others[:place], config, *others[place + 1 :])
 
 
 def streamed(case: Any, types: Types) -> Iterator[tuple[tuple[Any, ...], str]]:

@@ -131,6 +131,8 @@ def unseen(site: Site) -> str | None:
 
 def _is_for_compiled_kernels(site: Site) -> bool:
     """Whether a device function is named only where the interpreter does not come."""
+    if not site.jitted:
+        return False
     tree = ast.parse(site.module)
     branches = [
         statement
@@ -146,7 +148,7 @@ def _is_for_compiled_kernels(site: Site) -> bool:
         )
         for parts in (branches, [tree])
     )
-    return site.jitted and 0 < found == named
+    return 0 < found == named
 
 
 def _beyond_tests(site: Site) -> str | None:

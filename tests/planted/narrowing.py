@@ -6,7 +6,7 @@ import ast
 import re
 import struct
 
-from tests.planted.operators import Site
+from tests.planted.operators import Site, functions
 
 _NUMBER_AT = {"full": {"tl": 1, "rt.eager": 0}, "scalar": {"rt.eager": 0}}
 """Which argument is the number, by the function that makes one of a type, and where it is from."""
@@ -24,8 +24,7 @@ def is_widened_again(site: Site) -> bool:
     number = _number(call) if isinstance(call, ast.Call) else None
     if not isinstance(call, ast.Call) or number is None or not _HAS[site.before.rpartition(".")[2]](number):
         return False
-    functions = {one.name: one for one in ast.parse(site.module).body if isinstance(one, ast.FunctionDef)}
-    return _Uses(owner, functions).meet_another(call)
+    return _Uses(owner, functions(site.module)).meet_another(call)
 
 
 def is_converted_back(site: Site) -> bool:

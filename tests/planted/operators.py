@@ -160,6 +160,12 @@ def _statements(source: str) -> list[ast.stmt]:
     return ast.parse(source).body
 
 
+@functools.lru_cache(4)
+def functions(source: str) -> dict[str, ast.FunctionDef]:
+    """The functions of a module by name, in a tree of their own: in that of `sites` faults are put."""
+    return {one.name: one for one in ast.parse(source).body if isinstance(one, ast.FunctionDef)}
+
+
 def _span(statement: ast.stmt) -> Span:
     """Its first and its last line, with its decorators."""
     lines = [one.lineno for one in getattr(statement, "decorator_list", [])]

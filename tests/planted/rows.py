@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 import re
 
-from tests.planted.operators import Site
+from tests.planted.operators import Site, functions
 
 KERNELS = ("_resident", "_looped", "_split")
 
@@ -107,11 +107,7 @@ def _is_of_sizes(site: Site) -> bool:
         return False
     name = begun[1]
     merged = set(re.findall(r"(\w+) = merge_max\(", site.owner))
-    terms = [
-        node
-        for node in ast.parse(site.module).body
-        if isinstance(node, ast.FunctionDef) and node.name.endswith(f"_{name}_terms")
-    ]
+    terms = [one for key, one in functions(site.module).items() if key.endswith(f"_{name}_terms")]
     refused = re.search(r"nonempty=\(rt\.Nonempty\(.max.", site.module)
     return merged == {name} and bool(refused) and len(terms) == 1 and _gives_size(terms[0])
 
@@ -200,12 +196,8 @@ def is_of_a_count(site: Site) -> bool:
 def _counts(terms: str, module: str) -> bool:
     """Whether a device function gives 1 where a condition holds, and else 0."""
     gives = r"return tl\.where\((\w+), tl\.full\(\[\], 1\.0, \S+\), tl\.full\(\[\], 0\.0, \S+\)\)"
-    return any(
-        isinstance(node, ast.FunctionDef)
-        and node.name == terms
-        and re.fullmatch(gives, ast.unparse(node.body[-1])) is not None
-        for node in ast.parse(module).body
-    )
+    function = functions(module).get(terms)
+    return function is not None and re.fullmatch(gives, ast.unparse(function.body[-1])) is not None
 
 
 def is_of_square(site: Site) -> bool:
@@ -213,15 +205,11 @@ def is_of_square(site: Site) -> bool:
     if site.operator not in ("operands swapped", "arguments swapped"):
         return False
     named = re.match(r"_\w+_terms\b", site.before)
-    terms = named[0] if named else site.function
-    bodies = [
-        [ast.unparse(one) for one in node.body if not isinstance(one, ast.Expr)]
-        for node in ast.parse(site.module).body
-        if isinstance(node, ast.FunctionDef) and node.name == terms and terms.endswith("_terms")
-    ]
-    return any(
-        re.fullmatch(r"(\w+) = \w+ - \w+; return \1 \* \1", "; ".join(body)) is not None for body in bodies
-    )
+    terms = functions(site.module).get(named[0] if named else site.function)
+    if terms is None or not terms.name.endswith("_terms"):
+        return False
+    body = "; ".join(ast.unparse(one) for one in terms.body if not isinstance(one, ast.Expr))
+    return re.fullmatch(r"(\w+) = \w+ - \w+; return \1 \* \1", body) is not None
 
 
 def is_of_first_mean(site: Site) -> bool:
