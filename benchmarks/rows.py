@@ -184,19 +184,20 @@ SEED = 20261129
 
 
 def drawn() -> tuple[tuple[str, int, torch.dtype], ...]:
-    """What is searched: six row lengths for each norm by a fixed seed, three of them in bf16 and three in f32.
+    """What is searched: six row lengths for each norm and for cross_entropy, half of them in bf16, half in f32.
 
-    They are log-uniform from 64 to 65536, in eights.
+    By a fixed seed, and log-uniform: those of norms from 64 to 65536 in eights, vocabularies from 1024 to 131072.
     """
     draw = random.Random(SEED)  # noqa: S311 - sizes, not secrets
-    return tuple(
-        (
-            op,
-            round(math.exp(draw.uniform(math.log(64), math.log(65536))) / 8) * 8,
-            (BF16, F32)[turn // len(NORMS) % 2],
-        )
+
+    def length(least: int, most: int) -> float:
+        return math.exp(draw.uniform(math.log(least), math.log(most)))
+
+    norms = [
+        (op, round(length(64, 65536) / 8) * 8, (BF16, F32)[turn // len(NORMS) % 2])
         for turn, op in enumerate(NORMS * 6)
-    )
+    ]
+    return (*norms, *(("cross_entropy", round(length(1024, 131072)), (BF16, F32)[at % 2]) for at in range(6)))
 
 
 def entry_of(op: str) -> Any:
@@ -405,7 +406,7 @@ def figures(columns: int) -> list[Figures]:
             found.append(("resident", rows, whole, warps, 0, 1))
             if whole >= 32768:
                 found.append(("resident", rows, whole, warps, 64 // warps, 1))
-    for block, warps in itertools.product((1024, 2048, 4096, 8192, 16384), (4, 8, 16, 32)):
+    for block, warps in itertools.product((1024, 2048, 4096, 8192, 16384), (1, 2, 4, 8, 16, 32)):
         if block <= whole and 8 <= block // (32 * warps) <= 32:
             found.append(("looped", 1, block, warps, 0, 1))
             if whole >= 32768:

@@ -29,7 +29,7 @@ LARGEST_TILE, LARGEST_BLOCK = 2**16, 2**20
 _JOINED_BY_A_WARP = 1024
 #: Rows across memory are cut into pieces of so many columns or more, for so many warps of each multiprocessor: one
 #: that streams tiles needs them to keep enough loads on their way.
-_SHORTEST_PIECE, _STREAMING_WARPS = 512, 16
+_SHORTEST_PIECE, _STREAMING_WARPS = 512, 8
 
 
 @dataclass(frozen=True)
@@ -193,6 +193,8 @@ def choose_tile(table: RowConfigs, n_rows: int, n_cols: int, across: bool, multi
     fit = min(_power_of_two(n_cols) if resident else config.elements, max(LARGEST_TILE // max(config.rows, 1), 1))
     columns = config.columns or fit
     rows = config.rows or max(config.elements // columns, 1)
+    if across and not config.rows and not is_traced():
+        rows = min(rows, _power_of_two(n_rows))
     tiles = -(-n_rows // rows)
     if across and columns < n_cols:
         wanted = _STREAMING_WARPS * multiprocessors // (config.warps * max(tiles, 1))

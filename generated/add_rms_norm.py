@@ -385,7 +385,7 @@ _CONFIGS = {
         },
     ),
     **dict.fromkeys(
-        ("sm_80", "sm_90", "sm_100", "sm_120"),
+        ("sm_80", "sm_90", "sm_100"),
         {
             2: rt.RowConfigs(
                 along=(
@@ -400,7 +400,8 @@ _CONFIGS = {
                     rt.RowConfig(128, elements=2048, warps=2),
                     rt.RowConfig(256, elements=4096, warps=4),
                     rt.RowConfig(1024, elements=8192, warps=8),
-                    rt.RowConfig(0, elements=2048, warps=4, stages=4, columns=64),
+                    rt.RowConfig(8192, elements=2048, warps=4, stages=4, columns=64),
+                    rt.RowConfig(0, elements=4096, warps=4, stages=4, columns=64),
                 ),
                 split=65536,
             ),
@@ -418,7 +419,7 @@ _CONFIGS = {
                     rt.RowConfig(128, elements=4096, warps=4),
                     rt.RowConfig(1024, elements=8192, warps=8),
                     rt.RowConfig(8192, elements=1024, warps=4, stages=4, columns=32),
-                    rt.RowConfig(0, elements=2048, warps=4, stages=4, columns=64),
+                    rt.RowConfig(0, elements=4096, warps=4, stages=4, columns=32),
                 ),
                 split=32768,
             ),
@@ -439,7 +440,8 @@ _CONFIGS = {
                     rt.RowConfig(128, elements=2048, warps=2),
                     rt.RowConfig(256, elements=4096, warps=4),
                     rt.RowConfig(1024, elements=8192, warps=8),
-                    rt.RowConfig(0, elements=2048, warps=4, stages=4, columns=64),
+                    rt.RowConfig(8192, elements=2048, warps=4, stages=4, columns=64),
+                    rt.RowConfig(0, elements=4096, warps=4, stages=4, columns=64),
                 ),
                 split=65536,
             ),
@@ -460,6 +462,44 @@ _CONFIGS = {
             ),
         },
     ),
+    "sm_120": {
+        2: rt.RowConfigs(
+            along=(
+                rt.RowConfig(128, elements=2048, warps=2),
+                rt.RowConfig(1024, elements=1024, warps=1),
+                rt.RowConfig(4096, elements=4096, warps=4, few_warps=32),
+                rt.RowConfig(16384, elements=4096, warps=16, columns=4096),
+                rt.RowConfig(32768, elements=8192, warps=32, columns=8192),
+                rt.RowConfig(0, elements=8192, warps=32),
+            ),
+            across=(
+                rt.RowConfig(128, elements=2048, warps=2),
+                rt.RowConfig(256, elements=4096, warps=4),
+                rt.RowConfig(1024, elements=8192, warps=8),
+                rt.RowConfig(8192, elements=2048, warps=4, stages=4, columns=64),
+                rt.RowConfig(0, elements=4096, warps=4, stages=4, columns=64),
+            ),
+            split=65536,
+        ),
+        4: rt.RowConfigs(
+            along=(
+                rt.RowConfig(128, elements=1024, warps=4),
+                rt.RowConfig(1024, elements=1024, warps=2),
+                rt.RowConfig(2048, elements=1024, warps=8, columns=1024, exact=True),
+                rt.RowConfig(4096, elements=2048, warps=8, columns=2048, exact=True),
+                rt.RowConfig(8192, elements=4096, warps=16, columns=4096),
+                rt.RowConfig(16384, elements=8192, warps=32, columns=8192),
+                rt.RowConfig(0, elements=16384, warps=32),
+            ),
+            across=(
+                rt.RowConfig(128, elements=4096, warps=4),
+                rt.RowConfig(1024, elements=8192, warps=8),
+                rt.RowConfig(8192, elements=1024, warps=4, stages=4, columns=32),
+                rt.RowConfig(0, elements=2048, warps=4, stages=4, columns=64),
+            ),
+            split=32768,
+        ),
+    },
     **dict.fromkeys(
         ("gfx90a", "gfx942", "gfx950"),
         {

@@ -426,22 +426,35 @@ _CONFIGS = {
             rt.band(256, rt.BEYOND, "dot pointers", (128, 128, 32), 4, 5, 8, k=576),
             rt.band(256, 1024, "swapped pointers", (64, 128, 128), 4, 4, 8, split=4),
             rt.band(256, 4096, "swapped descriptors", (64, 128, 64), 4, 8, 4, idle=824),
-            rt.band(256, rt.BEYOND, "dot descriptors halves", (128, 256, 64), 8, 4, 4, idle=824),
+            rt.band(
+                256, rt.BEYOND, "dot descriptors halves narrow", (128, 256, 64), 8, 4, 4, idle=824
+            ),
             rt.band(512, 1024, "swapped pointers", (64, 64, 64), 4, 6, 8, k=576),
             rt.band(512, 4096, "dot pointers", (64, 128, 32), 4, 5, 8, k=576),
             rt.band(512, rt.BEYOND, "dot pointers", (128, 128, 32), 4, 5, 8, k=576),
             rt.band(512, 1024, "swapped descriptors", (64, 64, 128), 4, 6, 4, idle=824),
             rt.band(512, 4096, "dot descriptors halves", (128, 128, 64), 8, 5, 4, idle=824),
-            rt.band(512, rt.BEYOND, "dot descriptors halves", (128, 256, 64), 8, 4, 4, idle=824),
+            rt.band(
+                512, rt.BEYOND, "dot descriptors halves narrow", (128, 256, 64), 8, 4, 4, idle=824
+            ),
             rt.band(1024, 1024, "dot pointers", (64, 128, 32), 4, 5, 16, k=576),
             rt.band(1024, 4096, "dot pointers", (128, 128, 32), 4, 5, 8, k=576),
             rt.band(1024, rt.BEYOND, "dot pointers", (128, 128, 32), 4, 4, 8, k=576),
             rt.band(1024, 1024, "swapped descriptors", (64, 128, 64), 4, 8, 16, idle=824),
-            rt.band(1024, rt.BEYOND, "dot descriptors halves", (128, 256, 64), 8, 4, 4, idle=824),
+            rt.band(
+                1024, rt.BEYOND, "dot descriptors halves narrow", (128, 256, 64), 8, 4, 4, idle=824
+            ),
             rt.band(rt.BEYOND, 1024, "dot pointers", (128, 128, 32), 4, 5, 16, k=576),
             rt.band(rt.BEYOND, rt.BEYOND, "dot pointers", (128, 128, 32), 4, 4, 16, k=576),
             rt.band(
-                rt.BEYOND, rt.BEYOND, "dot descriptors halves", (128, 256, 64), 8, 4, 16, idle=824
+                rt.BEYOND,
+                rt.BEYOND,
+                "dot descriptors halves narrow",
+                (128, 256, 64),
+                8,
+                4,
+                16,
+                idle=824,
             ),
         ),
         "f32": (

@@ -121,6 +121,6 @@ def _product_config(
     for band in bands:
         if first.m <= band.m and first.n * first.batch <= band.n and first.k <= band.k:
             is_left = band.is_better_left(first.batch, first.m, first.n, first.k, target.multiprocessors)
-            config = band.configs[0][0]
+            config, _ = band.fitting(first.batch, first.m, first.n, target.multiprocessors)
             return with_library(config) if is_left else config, work
     return None

@@ -47,7 +47,8 @@ def _band(band: ProductBand) -> str:
     """`rt.band(…)`, without what is as by default."""
     config = band.configs[0][0]
     ends = ("rt.BEYOND" if size >= BEYOND else str(size) for size in (band.m, band.n))
-    how = f"{config.form} {config.strategy}{' halves' if config.halves else ''}"
+    flags = [" halves"] * config.halves + [" narrow"] * (band.narrow is not None)
+    how = f"{config.form} {config.strategy}{''.join(flags)}"
     words = [*ends, quoted(how), f"({', '.join(map(str, config.tile))})"]
     words += [str(config.warps), str(config.stages), str(config.group)]
     if config.split > 1:

@@ -199,6 +199,8 @@ BEYOND = 2**62
 
 #: Elements of a result whose sums take as long through memory as two further kernels to start: 1.3 us on an H200.
 STARTS = 600_000
+#: What a wave of narrow tiles takes of one of whole ones, as in the runtime.
+NARROW_WAVE = 0.54
 
 
 @dataclass(frozen=True)
@@ -206,8 +208,9 @@ class ProductBand:
     """The configs for products of up to `m` rows and `n` columns, over up to `k`, best first, each with its predicted
     microseconds at `at` (m, n, k).
 
-    The vendor's product is taken instead where the room of all waves beyond the result would cost more than `idle`
-    positions of k for each element of it, and for as many more as the further kernels take to start; 0 is for never.
+    `narrow` is the config with half the columns that is taken where its waves take less. The vendor's product is taken
+    instead where the room of all waves beyond the result would cost more than `idle` positions of k for each element of
+    it, and for as many more as the further kernels take to start; 0 is for never.
     """
 
     m: int
@@ -216,14 +219,28 @@ class ProductBand:
     configs: tuple[tuple[ProductConfig, float], ...]
     idle: int = 0
     k: int = BEYOND
+    narrow: ProductConfig | None = None
+
+    def fitting(self, batch: int, m: int, n: int, multiprocessors: int) -> tuple[ProductConfig, float]:
+        """The config for these sizes, and its waves in those of whole tiles; as the runtime's `Band.fitting`."""
+        whole = self.configs[0][0]
+        taken = [(float(waves(whole.tile, batch, m, n, multiprocessors)), whole)]
+        if self.narrow is not None:
+            taken.append((NARROW_WAVE * waves(self.narrow.tile, batch, m, n, multiprocessors), self.narrow))
+        least, config = min(taken, key=lambda item: item[0])
+        return config, least
 
     def is_better_left(self, batch: int, m: int, n: int, k: int, multiprocessors: int) -> bool:
         """Whether the vendor's product is taken for these sizes; as the runtime's `Band.idles`."""
         rows, columns, _ = self.configs[0][0].tile
-        waves = -(-(batch * -(-m // rows) * -(-n // columns)) // multiprocessors)
-        room = waves * multiprocessors * rows * columns
+        room = self.fitting(batch, m, n, multiprocessors)[1] * multiprocessors * rows * columns
         used = batch * m * n
         return self.idle > 0 and (room - used) * k > (used + STARTS) * self.idle
+
+
+def waves(tile: tuple[int, int, int], batch: int, m: int, n: int, multiprocessors: int) -> int:
+    """How often all multiprocessors take a tile, until a product is done."""
+    return -(-(batch * -(-m // tile[0]) * -(-n // tile[1])) // multiprocessors)
 
 
 @dataclass(frozen=True)

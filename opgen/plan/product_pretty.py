@@ -66,7 +66,8 @@ def _band(band: ProductBand) -> str:
     then = "".join(f"; then {config_text(config)} ({other:.1f})" for config, other in others[:2])
     size = "x".join(map(str, band.at))
     vendor = f"; the vendor's where waves idle for more than {band.idle} positions of k" if band.idle else ""
-    return f"{rows}{columns}{depth}: {config_text(first)}, {time:.1f} us predicted at {size}{then}{vendor}"
+    narrow = f"; {config_text(band.narrow)} where its waves take less" if band.narrow else ""
+    return f"{rows}{columns}{depth}: {config_text(first)}, {time:.1f} us predicted at {size}{then}{narrow}{vendor}"
 
 
 def config_text(config: ProductConfig) -> str:

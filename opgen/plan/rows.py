@@ -50,11 +50,30 @@ _WHOLE_ACROSS = {
     (True, True): (RowBand(256, 4096, 4), RowBand(1024, 8192, 8)),
 }
 #: Longer ones, read tile by tile; and streamed through shared memory: softmax of 16384 x 4096 bf16 takes 140 us instead
-#: of 290. Pieces of rows that are longer still want more columns of f32.
+#: of 290. Rows that are longer still want larger tiles where these have room: layer_norm_swish of 4096 x 16384 takes
+#: 222 us of f32 with 128 rows of 32 columns and 320 with 32 of 64, but softmax of f32, whose sums each new tile
+#: rescales, 277 with 32 of 64 and 340 or more with others.
 _TILES = RowBand(0, 2048, 4, columns=32)
 _STREAMED = {
-    False: (RowBand(0, 2048, 4, columns=64, stages=4),),
-    True: (RowBand(8192, 1024, 4, columns=32, stages=4), RowBand(0, 2048, 4, columns=64, stages=4)),
+    False: RowBand(0, 2048, 4, columns=64, stages=4),
+    True: RowBand(8192, 1024, 4, columns=32, stages=4),
+}
+_LONG_STREAMED = {
+    False: RowBand(0, 4096, 4, columns=64, stages=4),
+    True: RowBand(0, 4096, 4, columns=32, stages=4),
+}
+_LONG = 8192
+_RESCALED = RowBand(0, 2048, 4, columns=64, stages=4)
+#: Rows of which one pass gives all, longer than those that one warp keeps: there is nothing to keep in a cache, and
+#: many small programs load best. cross_entropy of 1335 x 50257 bf16 took 127 us on an H200 with tiles of 8,192 and 32
+#: warps, and 101 with those of 2,048 and 4.
+_ONCE = {
+    False: (
+        RowBand(16384, 2048, 4, columns=2048),
+        RowBand(65536, 2048, 8, columns=2048),
+        RowBand(0, 4096, 16, columns=4096),
+    ),
+    True: (RowBand(0, 4096, 16, columns=4096),),
 }
 #: Bytes of a row from which few rows are cut into pieces.
 _SPLIT_BYTES = 131072
@@ -153,6 +172,9 @@ def _config(part: Part, element: int, target: Target) -> RowConfig:
     )
     if target.name in _LARGE and width == 4 and len(part.reduced) == 1:
         along = _with_exact(along, _EXACT[work] if work < 2 or _held(part) == 1 else ())
+    if target.name in _LARGE and _is_read_once(part):
+        shorter = 16384 if wide > 1 else 1024
+        along = [*(band for band in along if 0 < band.longest <= shorter), *_ONCE[wide > 1]]
     most_warps = min(32, target.max_threads // target.warp_size)
     return RowConfig(
         width=element,
@@ -173,9 +195,32 @@ def _across(part: Part, width: int, work: int, target: Target) -> tuple[RowBand,
         longer = replace(_TILES, stages=3) if has_streams else _TILES
         return _WHOLE_ACROSS[is_wide, False][0], longer
     if has_streams:
-        return (*_WHOLE_ACROSS[is_wide, work == 2], *_STREAMED[is_wide])
+        return (*_WHOLE_ACROSS[is_wide, work == 2], *_streamed(part, width, target))
     spills = target.name == "gfx1100" and work == 2
     return (*_WHOLE_ACROSS[is_wide, work == 2], replace(_TILES, elements=1024) if spills else _TILES)
+
+
+def _streamed(part: Part, width: int, target: Target) -> tuple[RowBand, ...]:
+    """The bands of longer rows across memory that are streamed; the largest tiles where these have room."""
+    is_wide = width > 2
+    shorter, longer = _STREAMED[is_wide], _LONG_STREAMED[is_wide]
+    if is_wide and any(
+        one.kind in ("exps", "logsumexp") for level in looped_passes(part.graph) for one in level
+    ):
+        return shorter, _RESCALED
+    room = longer.elements * width * longer.stages * _loaded(part)
+    if room > target.shared_bytes:
+        return (shorter, _RESCALED) if is_wide else (shorter,)
+    return replace(shorter, longest=_LONG), longer
+
+
+def _loaded(part: Part) -> int:
+    """How many tensors of whole rows are read."""
+    whole = set(part.reduced)
+    return sum(
+        isinstance(value.node, Read | Gather) and whole <= set(value.type.dims) != whole
+        for value in part.graph.values
+    )
 
 
 def _is_read_once(part: Part) -> bool:
@@ -205,14 +250,7 @@ def _has_moments(graph: Graph) -> bool:
 
 def _held(part: Part) -> int:
     """How many tensors of whole rows are read before a reduction and needed after it."""
-    graph = part.graph
-    if not resident_levels(graph):
-        return 1
-    whole = set(part.reduced)
-    return sum(
-        isinstance(value.node, Read | Gather) and whole <= set(value.type.dims) != whole
-        for value in graph.values
-    )
+    return _loaded(part) if resident_levels(part.graph) else 1
 
 
 def _with_hints(config: RowConfig, part: Part, hints: Hints) -> RowConfig:

@@ -35,6 +35,10 @@ BEYOND = 2**62
 STARTS = 600_000
 """Elements of a result whose sums take as long through memory as two further kernels to start."""
 
+NARROW_WAVE = 0.54
+"""What a wave of tiles of half the columns takes of one of whole tiles: on an H200 1024 x 14336 x 4096 took 6 us and
+46 for each wave of 128 x 256, or 25 for each of 128 x 128; with a k of 1024 it was 0.51."""
+
 _TRACED_DEPTH = 3
 """Times `idle` that k has where what a traced call loses without descriptors outweighs the sums' way through memory."""
 
@@ -81,8 +85,9 @@ class ProductConfig:
 class Band:
     """The config for products of up to `m` rows and, over all batches, `n` columns, each a sum over up to `k`.
 
-    The vendor's product is taken instead where the room of all waves beyond the result would cost more than `idle`
-    positions of k for each element of it, and for `STARTS` more (0: never).
+    With `narrow`, tiles have half the columns where their waves take less. The vendor's product is taken instead where
+    the room of all waves beyond the result would cost more than `idle` positions of k for each element of it, and for
+    `STARTS` more (0: never).
     """
 
     m: int
@@ -90,23 +95,42 @@ class Band:
     config: ProductConfig
     idle: int = 0
     k: int = BEYOND
+    narrow: bool = False
 
     @property
     def vendor(self) -> ProductConfig:
         return replace(self.config, strategy="library")
 
     @property
+    def own(self) -> tuple[ProductConfig, ...]:
+        """Its config, and that of half the columns, which leaves room for a further stage."""
+        m, n, k = self.config.tile
+        half = replace(self.config, tile=(m, n // 2, k), stages=self.config.stages + 1, halves=False)
+        return (self.config, half) if self.narrow else (self.config,)
+
+    @property
     def configs(self) -> tuple[ProductConfig, ...]:
         """All that the band may choose."""
-        return (self.config, self.vendor) if self.idle else (self.config,)
+        return (*self.own, self.vendor) if self.idle else self.own
+
+    def fitting(self, batch: int, m: int, n: int, multiprocessors: int) -> tuple[ProductConfig, float]:
+        """The config whose waves take the least, and how much that is, in waves of whole tiles."""
+        costs = (1.0, NARROW_WAVE)
+        taken = [(cost * waves(one.tile, batch, m, n, multiprocessors), one) for cost, one in zip(costs, self.own)]
+        least, config = min(taken, key=lambda item: item[0])
+        return config, least
 
     def idles(self, batch: int, m: int, n: int, k: int, multiprocessors: int) -> bool:
         """Whether too much of the waves would idle."""
         rows, columns, _ = self.config.tile
-        waves = -(-(batch * -(-m // rows) * -(-n // columns)) // multiprocessors)
-        room = waves * multiprocessors * rows * columns
+        room = self.fitting(batch, m, n, multiprocessors)[1] * multiprocessors * rows * columns
         used = batch * m * n
         return self.idle > 0 and (room - used) * k > (used + STARTS) * self.idle
+
+
+def waves(tile: tuple[int, int, int], batch: int, m: int, n: int, multiprocessors: int) -> int:
+    """How often all multiprocessors take a tile, until a product is done."""
+    return -(-(batch * -(-m // tile[0]) * -(-n // tile[1])) // multiprocessors)
 
 
 def band(
@@ -121,10 +145,10 @@ def band(
     k: int = BEYOND,
     **further: Any,
 ) -> Band:
-    """A band's config as a line of a table; `how` is its form, its strategy and, where it has those, `halves`."""
-    form, strategy, *halves = how.split()
-    config = ProductConfig(tile, warps, stages, group, form, strategy, halves=bool(halves), **further)
-    return Band(m, n, config, idle, k)
+    """A band's config as a line of a table; `how` is its form, its strategy and, where they hold, `halves` and `narrow`."""
+    form, strategy, *flags = how.split()
+    config = ProductConfig(tile, warps, stages, group, form, strategy, halves="halves" in flags, **further)
+    return Band(m, n, config, idle, k, "narrow" in flags)
 
 
 @dataclass(frozen=True)
@@ -256,11 +280,14 @@ class ProductKernel:
         own = next(band for band in bands if m <= band.m and n * batch <= band.n and k <= band.k)
         chosen = figures(own.vendor) if self._is_left(own, (batch, m, n, k), dtype, bound.device) else None
         if chosen is None or not chosen.matrices:
-            chosen = figures(own.config)
+            whole = is_traced() or not own.narrow
+            chosen = figures(
+                own.config if whole else own.fitting(batch, m, n, multiprocessors_of(bound.device))[0]
+            )
         if not tunes(bound.device):
             return chosen
         vendors = [band.vendor for band in bands if band.idle][:1]  # the same for all bands: a bucket may lie in two
-        others = tuple(figures(one) for one in rivals((*(band.config for band in bands), *vendors), m))
+        others = tuple(figures(one) for one in rivals((*(one for band in bands for one in band.own), *vendors), m))
         key = bucket(bound, chosen.shape, chosen.constants["WIDE"])
         return replace(chosen, bucket=key, rivals=others)
 

@@ -366,15 +366,35 @@ def test_traced_products_are_left_to_the_vendor(
     assert bool(planned(ops, monkeypatch, 4096, 4096, k, dtype, op).matrices) == is_left
 
 
-def test_the_plan_and_the_runtime_leave_the_same_to_the_vendor(ops: ModuleType) -> None:
+@pytest.mark.parametrize("narrow", [False, True])
+def test_the_plan_and_the_runtime_choose_the_same(narrow: bool, ops: ModuleType) -> None:
     rt = module(ops, "linear").rt
-    own = rt.band(512, rt.BEYOND, "dot descriptors halves", (128, 256, 64), 8, 4, 4, idle=824)
-    plan = ProductBand(512, BEYOND, (512, 4096, 4096), ((ProductConfig((128, 256, 64), 8, 4), 1.0),), 824)
+    how = f"dot descriptors halves{' narrow' * narrow}"
+    own = rt.band(512, rt.BEYOND, how, (128, 256, 64), 8, 4, 4, idle=824)
+    half = ProductConfig((128, 128, 64), 8, 5) if narrow else None
+    config = ProductConfig((128, 256, 64), 8, 4)
+    plan = ProductBand(512, BEYOND, (512, 4096, 4096), ((config, 1.0),), 824, narrow=half)
     drawn = random.Random(SEED)
     sizes = [(drawn.randint(1, 3), *(drawn.randint(1, 9000) for _ in "mnk"), 132) for _ in range(500)]
     found = [own.idles(*one) for one in sizes]
     assert found == [plan.is_better_left(*one) for one in sizes]
     assert len(set(found)) == 2
+    taken, planned = (
+        [chosen.fitting(b, m, n, count) for b, m, n, _, count in sizes] for chosen in (own, plan)
+    )
+    tiles = [(config.tile, cost) for config, cost in taken]
+    assert tiles == [(config.tile, cost) for config, cost in planned]
+    assert len({tile for tile, _ in tiles}) == 1 + narrow
+
+
+def test_narrow_tiles_are_taken_where_they_fill_waves(ops: ModuleType) -> None:
+    """On 132 multiprocessors 8 x 56 tiles come to 4 waves, of which the last is short; 8 x 112 to 7."""
+    rt = module(ops, "linear").rt
+    own = rt.band(1024, rt.BEYOND, "dot descriptors halves narrow", (128, 256, 64), 8, 4, 4)
+    assert own.fitting(1, 1024, 14336, 132)[0].tile == (128, 128, 64)
+    assert own.fitting(1, 1024, 12544, 132)[0].tile == (128, 256, 64)
+    assert own.own[1].stages == 5
+    assert not own.own[1].halves
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float16, torch.bfloat16], ids=str)

@@ -113,14 +113,15 @@ def test_few_rows_have_more_warps(rows: int, columns: int, warps: int) -> None:
         (4096, 16384, "split", 4),
         (1024, 4096, "split", 8),
         (1024, 1025, "split", 2),
-        (8, 2**20, "split", 128),
+        (8, 2**20, "split", 256),
         (0, 5000, "split", 9),
     ],
 )
 def test_long_rows_across_memory_are_cut_until_all_multiprocessors_are_busy(
     rows: int, columns: int, strategy: str, splits: int
 ) -> None:
-    """No piece is shorter than 512 columns, and no program joins more than 32 numbers of a thread."""
+    """No piece is shorter than 512 columns, and no program joins more than 32 numbers of a thread; few rows have tiles
+    of few."""
     config = configs("")[0]
     across = tuple(Runtime(**asdict(band)) for band in config.across)
     tile = choose_tile(RowConfigs((), across, config.split), rows, columns, True, 132)
