@@ -22,6 +22,7 @@ from ._blocks import (
     forced,
     has_elementwise,
     in_forms,
+    multiplied_by,
     in_long_pieces,
     in_turn,
     persistent,
@@ -41,6 +42,7 @@ from ._memory import (
     gapped_at,
     gapped_moved,
     paged,
+    paged_across,
     paged_apart,
     stepped,
     transposed,
@@ -187,14 +189,17 @@ def block_calls(case: Case) -> Iterator[Call]:
 
 
 def persistent_calls(case: Case) -> Iterator[Call]:
-    """Programs that take several tiles, of rows that begin at multiples of 16 elements, as descriptors need them."""
-    maker, paged_everywhere = Maker(case), everywhere(case, paged)
+    """Programs that take several tiles, of rows or columns that begin at multiples of 16 elements, as descriptors need
+    them."""
+    maker = Maker(case)
+    optional = frozenset(spec.name for spec in case.tensors if spec.optional)
     for types in case.choices():
-        for number, found in enumerate(persistent(case, types)):
-            sizes, leading, config, apart = found
-            layouts = {**paged_everywhere, **({apart: paged_apart} if apart else {})}
+        for number, (sizes, leading, config, apart, across) in enumerate(persistent(case, types)):
+            pages = everywhere(case, paged)
+            layouts = {name: paged_across if name in across else paged for name in pages}
+            layouts |= {apart: paged_apart} if apart else {}
+            left_out = optional if number % 2 else frozenset[str]()
             for call in maker.sized(sizes, leading, layouts, types=types, config=config):
-                left_out = call.left_out if number % 2 else frozenset[str]()
                 yield replace(call, left_out=left_out, multiprocessors=FEW)
 
 
@@ -211,10 +216,13 @@ def tie_calls(case: Case) -> Iterator[Call]:
 
 
 def scaled_calls(case: Case) -> Iterator[Call]:
-    """Zeros, small and large rows, beside large numbers, in each form of a kernel of rows, in the widest types."""
+    """Zeros, small and large rows, beside large numbers, in each form of a kernel of rows, in the widest types; small
+    products."""
+    maker, types = Maker(case), widest(case)
+    if case.contractions:
+        yield from maker.call((3, 33), {}, types=types, scale=_SMALL)
     if not case.reductions or case.products:
         return
-    maker, types = Maker(case), widest(case)
     for scale in _SCALES:
         for config in in_forms(case, types):
             for call in maker.call((3, 33), {}, types=types, config=config, scale=scale):
@@ -293,6 +301,8 @@ def rank_calls(case: Case) -> Iterator[Call]:
         for place in places[:1] if rank > MOST_DIMS else places:
             shape = (*small, _LONG) if place == 0 else (*small[:-1], _LONG, small[-1])
             yield from maker.call(shape, everywhere(case, gapped_at(place)), block="middle")
+    for shape in ((16, 16, 5), (16, 16, 16, 2)) if case.contractions else ():  # whose sizes all come in 16s
+        yield from maker.call(shape, everywhere(case, aligned_transposed), block="large")
     yield from _turned_calls(case, maker)
     specs = (*case.tensors, *case.results)
     for number, layout in enumerate((aligned, aligned_transposed, aligned_stepped)):
@@ -306,13 +316,13 @@ def rank_calls(case: Case) -> Iterator[Call]:
 
 
 def _form_calls(case: Case, maker: Maker, shape: Shape) -> Iterator[Call]:
-    """Rows in as many dims as a kernel of rows walks, in each of its forms; a product's result is a new tensor, as tensors
-    of so many dims would be copied for it.
+    """Rows in as many dims as a kernel of rows walks, in each of its forms; what a product goes through is contiguous, as
+    tensors of so many dims would be copied for it.
     """
     types = widest(case)
-    new = {spec.name for spec in case.results if case.contractions}
+    multiplied = multiplied_by(case)
     for layout, config in itertools.product((gapped, gapped_moved, stepped), in_forms(case, types)):
-        layouts = {name: own for name, own in everywhere(case, layout).items() if name not in new}
+        layouts = {name: own for name, own in everywhere(case, layout).items() if name not in multiplied}
         for call in maker.call(shape, layouts, types=types, config=config):
             yield replace(call, left_out=frozenset())
 

@@ -135,6 +135,15 @@ def paged_apart(shape: Shape) -> Shape:
     return paged((*rows, columns + 16))[: len(shape)]
 
 
+def paged_across(shape: Shape) -> Shape:
+    """Columns that begin at multiples of 16 elements; every third element where there is one dim."""
+    if len(shape) < 2:
+        return stepped(shape)
+    *outer, rows, columns = shape
+    last, row, *others = _last_first(shape)
+    return strides_in_order((*outer, -(-rows // 16) * 16, columns), (row, last, *others))
+
+
 def aligned_stepped(shape: Shape) -> Shape:
     """Every sixteenth column of such a part."""
     return strides_in_order(shape, _last_first(shape), room=16, step=16)

@@ -11,7 +11,7 @@ import re
 from collections.abc import Callable
 
 from opgen.dtypes import DTYPES
-from tests.planted import narrowing, ranks, rows, symmetry
+from tests.planted import narrowing, products, ranks, rows, statements, symmetry
 from tests.planted.operators import Site
 
 NEARLY = 8
@@ -39,6 +39,10 @@ _CONVERSIONS = {
     r"^to_int\(": "a store converts to the element type of its pointer by itself",
     r"^rt\.eager\.cast\(": "a result is converted to its element type at the end",
     r"^tl\.cast\((count|UNIT|size), ": "the other factor has as many bits",
+    r"^tl\.cast\(n[01], position\.dtype\)$": "a dim inside a group has no more elements than 32 bits count in any test",
+    r"^tl\.full\(\(1, 1\), True": "the mask that it meets is as large as the tile",
+    r"^(left|right)\.to\(total\.dtype\)$": "the other factor has the type of the sums",
+    r"^tl\.where\(low == 127, ": "both choices are of f16",
     r"^(\w+) = tl\.cast\(\1, ": "the operations that take the value widen it by themselves",
 }
 
@@ -81,8 +85,27 @@ _RULES: tuple[tuple[Callable[[Site], bool], str], ...] = (
         lambda site: site.operator == "update dropped" and symmetry.is_of_identity(site),
         "the function that is called gives back its arguments",
     ),
+    (
+        lambda site: site.operator == "function dropped" and symmetry.is_dropped_identity(site),
+        "the function that is called gives back its arguments",
+    ),
+    (
+        lambda site: site.operator == "arguments swapped" and symmetry.is_of_sum(site),
+        "both are terms of one sum, which may be taken in any order within the bounds of results",
+    ),
+    (
+        lambda site: site.operator == "flag changed" and site.role == "flatten",
+        "it lets the loads of a tile run ahead into the next",
+    ),
     (ranks.is_beyond, "the op has too few dims there for kernels to read it"),
-    (ranks.are_alike, "rows and columns have one dim each"),
+    (ranks.are_alike, "the two groups have one dim each"),
+    (ranks.is_unit_of_batch, "one dim has no inner sizes"),
+    (products.is_of_absent_dim, "what is read there belongs to a dim that a group of one does not have"),
+    (products.is_never_turned, "it is contiguous along k, and has no batch"),
+    (
+        statements.is_same,
+        "every f16 and bf16 number, and many f32 ones, give the same in the statement, zeros of either sign alike",
+    ),
     (
         lambda site: site.operator == "NaN flag dropped" and rows.is_of_a_count(site),
         "a count is never NaN",
@@ -124,6 +147,10 @@ def unseen(site: Site) -> str | None:
         )
     if site.operator == "repeated in the loop" and rows.is_joined_early(_behind(site)):
         return "a compiled loop refuses lanes whose number changes; in the interpreter they come to the same"
+    if site.function == "OUTER" or (site.function == "product_zeros" and site.operator == "stride dropped"):
+        return "a compiled loop refuses sums whose number changes; in the interpreter they come to the same"
+    if site.role == "max_num_imprecise_acc":
+        return "the interpreter sums f8 in f32 in any case"
     if site.is_of_width:
         return _beyond_tests(site)
     return None
@@ -206,7 +233,7 @@ def _of_same_results(site: Site) -> str | None:
         return "an unknown class has the mask of the whole tile, which is right for any tensor, only larger"
     if rows.is_bound_of_shares(site):
         return _SHARES
-    if (
+    if site.function not in products.DEVICE_FUNCTIONS and (
         site.role == "other"
         or (site.before.startswith("mask & inside(") and site.after == "mask")
         or (site.operator == "function dropped" and _SIZE_IN_UNITS.fullmatch(site.before))

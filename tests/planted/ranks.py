@@ -17,19 +17,20 @@ _COLUMN_STRIDES = {"s4": 1, "s6": 2, "s5": 3}
 _ROW_SIZES = {"n3": 2, "n2": 3, "n1": 4}
 _COLUMN_SIZES = {"m2": 2, "m1": 3}
 _GROUPS = {"b": "batch", "m": "m", "n": "n", "k": "k"}
+_BY_DESCRIPTORS = ("_stream", "_span")
 _COORDINATES = ("col_coordinates", "row_coordinates", "group_at")
 
 
 def is_beyond(site: Site) -> bool:
     """Whether a fault exchanges or drops only sizes and strides of dims that the op does not have."""
-    changed, dims = _changed(site), _dims(site.module)
-    packed = {f"{name}_s4" for name in _between_kernels(site.module)} if dims.get("columns") == 1 else set()
+    changed, dims = _changed(site), _dims_at(site)
+    packed = _packed(site.module)
     return bool(changed and dims) and all(name in packed or _is_beyond(name, dims) for name in changed)
 
 
 def is_of_one_dim(site: Site) -> bool:
     """Whether a fault may leave coordinates as they are, as they are those of one dim at most."""
-    dims = _dims(site.module)
+    dims = _dims_at(site)
     return bool(dims) and min(dims.values()) <= 1 and site.before.startswith(_COORDINATES)
 
 
@@ -40,9 +41,17 @@ def has_no_batch(site: Site) -> bool:
 
 
 def are_alike(site: Site) -> bool:
-    """Whether a fault exchanges the numbers of dims of rows and of columns, of which there is one each."""
-    dims = _dims(site.module)
-    return sorted(_changed(site)) == ["M_RANK", "N_RANK"] and dims.get("m") == dims.get("n") == 1
+    """Whether a fault exchanges the numbers of dims of two groups of a product, of which there is one each."""
+    dims, changed = _dims_at(site), sorted(_changed(site))
+    ranks = {f"{name.upper()}_RANK": count for name, count in dims.items()}
+    return len(changed) == 2 and all(ranks.get(name) == 1 for name in changed)
+
+
+def is_unit_of_batch(site: Site) -> bool:
+    """Whether a fault changes in what inner sizes of a batch come, which one dim has none of."""
+    is_unit = site.operator == "constant changed" and site.before == "1"
+    counted = re.match(r"\s*batch = group_at\(", site.statement) is not None
+    return is_unit and counted and _dims(site.module).get("batch", _ANY) <= 1
 
 
 def _changed(site: Site) -> list[str]:
@@ -76,6 +85,14 @@ def _is_beyond(name: str, dims: dict[str, int]) -> bool:
     return least > max(dims[_GROUPS[match[1]]], 1 if "_" not in name else 0)
 
 
+def _dims_at(site: Site) -> dict[str, int]:
+    """The most dims of each group where a fault is: what descriptors read has one dim in each group of a product."""
+    dims = _dims(site.module)
+    if not site.function.endswith(_BY_DESCRIPTORS):
+        return dims
+    return {name: min(count, 1) for name, count in dims.items()}
+
+
 @functools.lru_cache(8)
 def _dims(source: str) -> dict[str, int]:
     """The most dims of each group of a module's kernels; a leading `...` has any number, and so has what divides."""
@@ -93,12 +110,31 @@ def _dims(source: str) -> dict[str, int]:
 
 
 @functools.lru_cache(8)
-def _between_kernels(source: str) -> frozenset[str]:
-    """The tensors that one kernel of an op leaves for another: the elements of their last dim lie side by side."""
-    return frozenset(
-        ast.literal_eval(tensor.args[0])
+def _packed(source: str) -> frozenset[str]:
+    """The strides along the last dims of tensors that one kernel of an op leaves for another: 1, where a group has no
+    other dim."""
+    last = {name: dims[-1] for name, dims in between_kernels(source).items()}
+    names = [f"{name}_s4" for name in last if _dims(source).get("columns") == 1]
+    for call in ast.walk(ast.parse(source)):
+        if isinstance(call, ast.Call) and ast.unparse(call.func) == "rt.ProductWalk":
+            groups = {
+                one.arg: ast.literal_eval(one.value) for one in call.keywords if one.arg in ("m", "n", "k")
+            }
+            names += [
+                f"{name}_{group}0"
+                for name, dim in last.items()
+                for group, dims in groups.items()
+                if dims == (dim,)
+            ]
+    return frozenset(names)
+
+
+def between_kernels(source: str) -> dict[str, tuple[str, ...]]:
+    """The tensors that one kernel of an op leaves for another, which are contiguous, with their dims."""
+    return {
+        ast.literal_eval(tensor.args[0]): ast.literal_eval(tensor.args[2])
         for node in ast.walk(ast.parse(source))
         if isinstance(node, ast.keyword) and node.arg == "temporaries"
         for tensor in ast.walk(node.value)
         if isinstance(tensor, ast.Call)
-    )
+    }

@@ -21,13 +21,62 @@ _SIZE = re.compile(r"\b(\w+)\.size\((-\d+)\)")
 def is_symmetric(site: Site) -> bool:
     """Whether two neighbouring arguments may be exchanged in a call of a kernel's or of the runtime's function."""
     call, place = ast.parse(site.before, mode="eval").body, swapped_place(site)
-    if not isinstance(call, ast.Call) or place is None or _is_spread(call.args[: place + 2]):
+    if not isinstance(call, ast.Call) or place is None:
         return False
     launch = _LAUNCH.fullmatch(ast.unparse(call.func))
     name = launch[1] if launch else ast.unparse(call.func)
+    if launch and place > 0 and ast.unparse(call.args[0]) == "*descriptors":
+        return not _is_spread(call.args[1 : place + 2]) and _may_exchange(
+            site.module, name, place - 1 + _descriptors(site.module, name)
+        )
+    if _is_spread(call.args[: place + 2]):
+        return False
+    if name in ("min", "max"):
+        return True
     if name in ("clamp", "rt.eager.clamp") and place == 0:  # zeros aside, the larger of two is the same
         return any(re.fullmatch(r"-?[1-9][0-9.]*", ast.unparse(one)) for one in call.args[:2])
     return _may_exchange(site.module, name, place)
+
+
+def _descriptors(source: str, name: str) -> int:
+    """How many descriptors a kernel takes, in front."""
+    called = _functions(source).get(name)
+    return sum(one.arg.endswith("_desc") for one in called.args.args) if called else 0
+
+
+def is_of_sum(site: Site) -> bool:
+    """Whether two neighbouring arguments of a function are terms of one sum in it."""
+    call, place = ast.parse(site.before, mode="eval").body, swapped_place(site)
+    if not isinstance(call, ast.Call) or place is None or _is_spread(call.args):
+        return False
+    called = _functions(site.module).get(ast.unparse(call.func))
+    if called is None:
+        return False
+    names = {one.arg for one in called.args.args[place : place + 2]}
+    uses = [node.id for node in ast.walk(called) if isinstance(node, ast.Name) and node.id in names]
+    sums = [
+        {one.id for one in _terms(node) if isinstance(one, ast.Name)}
+        for node in ast.walk(called)
+        if isinstance(node, ast.BinOp)
+    ]
+    return len(uses) == 2 and any(names <= terms for terms in sums)
+
+
+def _terms(node: ast.expr) -> list[ast.expr]:
+    """The terms of a sum."""
+    if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Add):
+        return [*_terms(node.left), *_terms(node.right)]
+    return [node]
+
+
+def is_dropped_identity(site: Site) -> bool:
+    """Whether a function of the module is dropped that gives back its argument."""
+    match ast.parse(site.before).body:
+        case [ast.Expr(value=ast.Call(func=ast.Name(id=name), args=[argument], keywords=[]))]:
+            functions = [one for one in ast.parse(site.module).body if _is_function(one, name)]
+            return ast.unparse(argument) == site.after and any(map(_returns_its_arguments, functions))
+        case _:
+            return False
 
 
 def is_of_like_inputs(site: Site) -> bool:

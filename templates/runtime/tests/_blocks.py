@@ -170,6 +170,12 @@ def rows_and_columns(case: Any) -> list[str]:
     return [dim for dim in found if "/" not in dim and "*" not in dim and dim not in summed]
 
 
+def multiplied_by(case: Any) -> set[str | None]:
+    """The tensors that kernels of products read or write."""
+    kernels = (kernel for kernel in kernels_of(case) if isinstance(kernel, ProductKernel))
+    return {access.tensor for kernel in kernels for access in kernel.walk.accesses}
+
+
 def everyday(case: Any) -> str:
     """The size of blocks where not their edges are tested: programs of rows and products are slow to interpret."""
     return "middle" if case.summed else "small"
@@ -271,33 +277,47 @@ def edges(case: Any, types: Types) -> Iterator[tuple[Sizes, tuple[int, ...], tup
                 yield sizes, leading, (*others[:place], config, *others[place + 1 :])
 
 
-def persistent(case: Any, types: Types) -> Iterator[tuple[Sizes, tuple[int, ...], tuple[Any, ...], str]]:
-    """Several tiles for each of `FEW` programs of each kernel; the tensor to lay out otherwise than the others, or ""."""
+def persistent(
+    case: Any, types: Types
+) -> Iterator[tuple[Sizes, tuple[int, ...], tuple[Any, ...], str, set[str | None]]]:
+    """Several tiles for each of `FEW` programs of each kernel; the tensor to lay out otherwise than the others, or "",
+    and those that lie across memory."""
     others = forced(case, "middle", types)
     for place, kernel in enumerate(case.entry.variant(types).kernels):
-        for tiled, groups in _in_several_tiles(kernel, types):
+        for tiled, groups, across in _in_several_tiles(kernel, types):
             for config, apart in _spanning_or_not(kernel, tiled):
-                yield *_sized(groups), (*others[:place], config, *others[place + 1 :]), apart
+                chosen = (*others[:place], config, *others[place + 1 :])
+                yield *_sized(groups), chosen, apart, across
 
 
-def _in_several_tiles(kernel: Any, types: Types) -> Iterator[tuple[Any, Any]]:
-    """Configs of a kernel that loops over tiles, or whose tiles another one finishes, and sizes of its groups of which it
-    has more than `FEW`."""
+def _in_several_tiles(kernel: Any, types: Types) -> Iterator[tuple[Any, Any, set[str | None]]]:
+    """Configs of a kernel that loops over tiles, or whose tiles another one finishes, sizes of its groups of which it
+    has more than `FEW`, and the tensors that lie across memory."""
     if isinstance(kernel, RowKernel):
         for config in _PERSISTENT:
-            yield config, ((kernel.walk.kept, 2 * FEW + 1), (kernel.walk.reduced, 5))
+            yield config, ((kernel.walk.kept, 2 * FEW + 1), (kernel.walk.reduced, 5)), set()
     elif isinstance(kernel, ProductKernel):
         walk = kernel.walk
+        names = [access.tensor for access in walk.accesses]
+        further = [name for name in names if name not in (*kernel.left, *kernel.right)]
+        across = set(), set(further[::2]), set(names)
         for config in _of_size(kernel, "small", types):
-            m, n, k = config.tile
-            sizes: tuple[tuple[int, ...], ...] = ()
-            if config.strategy == "descriptors":
-                sizes = ((2, 2 * m + 1, 2 * n - 1, 2 * k + 16), (1, 3 * m, 2 * n + 16, k + 8))
-            elif config.split > 1:
-                sizes = ((2, 5, _FINISHED_COLUMNS + 3, k + 8), (1, m + 1, _FINISHED_COLUMNS + 16, k + 8))
-            for batch, *sides in sizes:
+            for number, (own, (batch, *sides)) in enumerate(_tiled_sizes(config)):
                 groups = (walk.batch, batch), *zip((walk.m, walk.n, walk.k), sides)
-                yield config, groups
+                yield own, groups, across[number]
+
+
+def _tiled_sizes(config: ProductConfig) -> Iterator[tuple[ProductConfig, tuple[int, ...]]]:
+    """Sizes of the groups of a product, of several tiles; the last with tiles that are not square, or two pieces."""
+    m, n, k = config.tile
+    if config.strategy == "descriptors":
+        yield config, (2, 2 * m + 1, 2 * n - 1, 2 * k + 16)
+        yield config, (1, 3 * m, 2 * n + 16, k + 8)
+        yield replace(config, tile=(2 * m, n, k)), (2, 3 * m, 2 * n + 16, k + 16)
+    elif config.split > 1:
+        yield config, (2, 5, _FINISHED_COLUMNS + 3, k + 8)
+        yield config, (1, m + 1, _FINISHED_COLUMNS + 16, k + 8)
+        yield replace(config, split=2), (2, 48, 32, k + 16)
 
 
 def beyond(case: Any, kernel: Any, config: Any) -> Iterator[tuple[Sizes, tuple[int, ...]]]:
@@ -332,7 +352,7 @@ def _at_edges(kernel: Any, config: Any) -> Iterator[tuple[Sizes, tuple[int, ...]
         rows, columns = config.rows, config.columns
         lengths = (1, columns - 1, columns, columns + 1, 3 * columns + 2, 0)
         counts = itertools.cycle((1, rows, rows + 1, 2 * rows + 1))
-        for length in (*lengths, 7 * columns + 1):
+        for length in (*lengths, 7 * columns + 1, 1):
             yield _sized(((walk.kept, next(counts)), (walk.reduced, length)))
         return
     m, n, k = config.tile

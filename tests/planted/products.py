@@ -1,0 +1,36 @@
+"""Faults in kernels of products, and in their device functions, that change nothing."""
+
+from __future__ import annotations
+
+import ast
+import re
+
+from tests.planted import ranks
+from tests.planted.operators import Site
+
+DEVICE_FUNCTIONS = ("group_at", "depth_inside", "multiplied", "operand_f8e4m3")
+
+
+def is_of_absent_dim(site: Site) -> bool:
+    """Whether a fault makes coordinates or strides of dims beyond the first count where a group has only that."""
+    if site.function == "group_at":
+        return site.condition == "RANK == 1" and site.after.startswith("(position, ")
+    is_beyond = site.before in ("RANK > 1", "RANK > 2") and site.after == site.before.replace(">", ">=")
+    return site.function == "_along" and is_beyond  # such a dim has stride 0
+
+
+def is_never_turned(site: Site) -> bool:
+    """Whether a fault exchanges whether an operand is turned and whether it is of a batch, which it never is either."""
+    match = re.match(r"streamed_(?:left|right)\((\w+)_tile_desc, ", site.before)
+    if match is None or site.operator != "arguments swapped":
+        return False
+    flags = re.findall(r"(?:LEFT|RIGHT)_TURNED, BATCHED\b", site.before)
+    if not flags or flags[0] in site.after:
+        return False
+    dims = ranks.between_kernels(site.module).get(match[1])
+    walks = [
+        {one.arg: ast.literal_eval(one.value) for one in call.keywords if one.arg in ("batch", "k")}
+        for call in ast.walk(ast.parse(site.module))
+        if isinstance(call, ast.Call) and ast.unparse(call.func) == "rt.ProductWalk"
+    ]
+    return dims is not None and any(walk["k"] == dims[-1:] and walk["batch"] == () for walk in walks)
