@@ -351,34 +351,52 @@ def run_comparison(out: Path | None, only: str, seconds: float) -> bool:
     large_copy = copy_work(64 if TINY else LARGE_COPY_BYTES, DEVICE)
     rows: list[Row] = []
     plan = [*((*one, False) for one in PLAN), *((*one, True) for one in ACROSS)]
+    plan = [one for one in plan if only in one[0]]
     for op, count, columns, dtype, across in plan:
-        if only not in op:
-            continue
         if time.monotonic() - begun > seconds:
-            print(f"{len(rows)} of {len(plan)} rows were measured in the time given")
             break
         start = time.monotonic()
         rows.append(measure(op, count, columns, dtype, large_copy, across))
         print(f"{op} {count} x {columns} {dtype}: {time.monotonic() - start:.1f} s", flush=True)
         if not TINY:
             torch.cuda.empty_cache()
-    rows.sort(key=lambda row: -row.worst)
     about = {**machine(), "copy_gb_per_s": round(copy_bandwidth(rows), 1)}
-    table = [cells(row) for row in rows]
-    faults = [
-        f"{row.op} {row.rows} x {row.columns}: {name}: {why}"
-        for row in rows
-        for name, why in row.faults.items()
-    ]
-    title = ", ".join(f"{key} {value}" for key, value in about.items())
     if out is not None:
         records = [{**asdict(row), "of_limit": row.of_limit} for row in rows]
         write(out / "rows.json", json.dumps({"machine": about, "rows": records}, indent=1) + "\n")
-        notes = "".join(f"\n- {fault}" for fault in faults)
-        text = f"# Row ops\n\n{title}. Times in microseconds.\n\n{markdown_table(COLUMNS, table)}\n{notes}"
-        write(out / "rows.md", text.rstrip("\n") + "\n")
+        write(out / "rows.md", page(about, rows, [_name(*one) for one in plan[len(rows) :]]))
+    title, faults, table = parts(about, rows)
     print("\n".join([title, *faults, text_table(COLUMNS, table)]))
+    print(f"{len(rows)} of {len(plan)} rows were measured")
     return not any("ours" in row.faults for row in rows)
+
+
+def _name(op: str, rows: int, columns: int, dtype: torch.dtype, across: bool) -> str:
+    label = f"{op}, transposed" if across else op
+    return f"{label} {rows} x {columns} {str(dtype).removeprefix('torch.')}"
+
+
+def parts(about: dict[str, Any], rows: Sequence[Row]) -> tuple[str, list[str], list[tuple[str, ...]]]:
+    """A title, what failed, and the cells of a table, losses first."""
+    ordered = sorted(rows, key=lambda row: -row.worst)
+    faults = [
+        f"{row.op} {row.rows} x {row.columns}: {name}: {why}"
+        for row in ordered
+        for name, why in row.faults.items()
+    ]
+    title = ", ".join(f"{key} {value}" for key, value in about.items())
+    return title, faults, [cells(row) for row in ordered]
+
+
+def page(about: dict[str, Any], rows: Sequence[Row], left: Sequence[str]) -> str:
+    """The record of a run, and what it did not come to."""
+    title, faults, table = parts(about, rows)
+    notes = "".join(f"\n- {fault}" for fault in faults)
+    missing = f"\nNot measured, as the time given was over: {'; '.join(left)}.\n" if left else ""
+    text = (
+        f"# Row ops\n\n{title}. Times in microseconds.\n\n{markdown_table(COLUMNS, table)}\n{notes}{missing}"
+    )
+    return text.rstrip("\n") + "\n"
 
 
 def copy_bandwidth(rows: Iterable[Row]) -> float:

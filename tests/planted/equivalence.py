@@ -11,7 +11,7 @@ import re
 from collections.abc import Callable
 
 from opgen.dtypes import DTYPES
-from tests.planted import narrowing, products, ranks, rows, statements, symmetry
+from tests.planted import narrowing, products, ranks, reductions, rows, statements, symmetry
 from tests.planted.operators import Site
 
 NEARLY = 8
@@ -127,6 +127,7 @@ def by_rule(site: Site) -> str | None:
         return _always_contiguous(site) if site.role == "contiguous" else _never_aliased(site)
     return (
         next((why for holds, why in _RULES if holds(site)), None)
+        or reductions.why_same(site)
         or rows.same_stores(site)
         or rows.same_reductions(site)
         or rows.same_extremes(site)

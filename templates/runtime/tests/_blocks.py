@@ -352,8 +352,10 @@ def _at_edges(kernel: Any, config: Any) -> Iterator[tuple[Sizes, tuple[int, ...]
         rows, columns = config.rows, config.columns
         lengths = (1, columns - 1, columns, columns + 1, 3 * columns + 2, 0)
         counts = itertools.cycle((1, rows, rows + 1, 2 * rows + 1))
-        for length in (*lengths, 7 * columns + 1, 1):
+        for length in (*lengths, 7 * columns + 1):
             yield _sized(((walk.kept, next(counts)), (walk.reduced, length)))
+        for count in (rows + 1, 2 * rows + 1):  # rows of one column, whose stride is 1
+            yield _sized(((walk.kept, count), (walk.reduced, 1)))
         return
     m, n, k = config.tile
     deep = k * config.split

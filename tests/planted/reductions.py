@@ -1,0 +1,27 @@
+"""Faults in device functions of reductions that change nothing."""
+
+from __future__ import annotations
+
+from tests.planted.operators import Site
+
+_COUNTS = "counts are whole numbers, and what stands in for a count of 0 is multiplied with it"
+_SPELLINGS = "e^x in either spelling, as exactly as its sum with a term of 1 needs it"
+
+#: Why faults change nothing, by function, operator and what is written; "" for anything.
+_SAME = {
+    ("merge_squares", "term dropped", "count + tl.zeros_like(mean)"): "all rows have as many terms",
+    ("merge_squares", "constant changed", ""): _COUNTS,
+    ("merge_squares", "operands swapped", "mean - centre"): "the difference is squared",
+    ("row_squares", "operands swapped", ""): "the difference is squared",
+    ("_below", "constant changed", "0.0"): (
+        "no sum of e^term whose largest term is infinite is finite and not 0, with another such factor, either"
+    ),
+    ("_below", "branches swapped", ""): _SPELLINGS,
+    ("_below", "comparison changed", "away.dtype == tl.float64"): _SPELLINGS,
+}
+
+
+def why_same(site: Site) -> str | None:
+    """Why a fault changes nothing, or None."""
+    keys = ((site.function, site.operator, written) for written in (site.before, ""))
+    return next((_SAME[key] for key in keys if key in _SAME), None)
