@@ -299,9 +299,9 @@ def _in_several_tiles(kernel: Any, types: Types) -> Iterator[tuple[Any, Any, set
             yield config, ((kernel.walk.kept, 2 * FEW + 1), (kernel.walk.reduced, 5)), set()
     elif isinstance(kernel, ProductKernel):
         walk = kernel.walk
-        names = [access.tensor for access in walk.accesses]
-        further = [name for name in names if name not in (*kernel.left, *kernel.right)]
-        across = set(), set(further[::2]), set(names)
+        operands = (*kernel.left, *kernel.right)
+        further = [one.tensor for one in walk.accesses if one.tensor not in operands and len(one.dims) > 1]
+        across = set(), set(further[::2]), {one.tensor for one in walk.accesses}
         for config in _of_size(kernel, "small", types):
             for number, (own, (batch, *sides)) in enumerate(_tiled_sizes(config)):
                 groups = (walk.batch, batch), *zip((walk.m, walk.n, walk.k), sides)

@@ -98,7 +98,14 @@ _RULES: tuple[tuple[Callable[[Site], bool], str], ...] = (
         "it lets the loads of a tile run ahead into the next",
     ),
     (ranks.is_beyond, "the op has too few dims there for kernels to read it"),
-    (ranks.are_alike, "the two groups have one dim each"),
+    (
+        ranks.are_alike,
+        "the two numbers are the same: of dims of groups that have one, or along which a layout runs",
+    ),
+    (
+        lambda site: site.operator == "arguments swapped" and symmetry.is_own_inverse(site),
+        "two dims change places, there and back",
+    ),
     (ranks.is_unit_of_batch, "one dim has no inner sizes"),
     (products.is_of_absent_dim, "what is read there belongs to a dim that a group of one does not have"),
     (products.is_never_turned, "it is contiguous along k, and has no batch"),

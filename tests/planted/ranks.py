@@ -16,6 +16,8 @@ _ROW_STRIDES = {"s0": 1, "s3": 2, "s2": 3, "s1": 4}
 _COLUMN_STRIDES = {"s4": 1, "s6": 2, "s5": 3}
 _ROW_SIZES = {"n3": 2, "n2": 3, "n1": 4}
 _COLUMN_SIZES = {"m2": 2, "m1": 3}
+_ALONG = {"m": 1, "n": 2, "k": 3}
+"""The layout classes of tensors with stride 1 along a group."""
 _GROUPS = {"b": "batch", "m": "m", "n": "n", "k": "k"}
 _BY_DESCRIPTORS = ("_stream", "_span")
 _COORDINATES = ("col_coordinates", "row_coordinates", "group_at")
@@ -25,7 +27,8 @@ def is_beyond(site: Site) -> bool:
     """Whether a fault exchanges or drops only sizes and strides of dims that the op does not have."""
     changed, dims = _changed(site), _dims_at(site)
     packed = _packed(site.module)
-    return bool(changed and dims) and all(name in packed or _is_beyond(name, dims) for name in changed)
+    names = [name for text in changed for name in re.findall(r"\w+", text)]
+    return bool(names and dims) and all(name in packed or _is_beyond(name, dims) for name in names)
 
 
 def is_of_one_dim(site: Site) -> bool:
@@ -41,17 +44,18 @@ def has_no_batch(site: Site) -> bool:
 
 
 def are_alike(site: Site) -> bool:
-    """Whether a fault exchanges the numbers of dims of two groups of a product, of which there is one each."""
-    dims, changed = _dims_at(site), sorted(_changed(site))
-    ranks = {f"{name.upper()}_RANK": count for name, count in dims.items()}
-    return len(changed) == 2 and all(ranks.get(name) == 1 for name in changed)
+    """Whether a fault exchanges two numbers that are the same: of dims of groups of a product, and layout classes."""
+    changed = _changed(site)
+    known = {f"{name.upper()}_RANK": 1 for name, count in _dims_at(site).items() if count == 1}
+    known |= {f"index_{dim}_layout": _ALONG[group] for dim, group in _counted(site.module)}
+    return len(changed) == 2 and known.get(changed[0], 0) == known.get(changed[1], -1)
 
 
 def is_unit_of_batch(site: Site) -> bool:
     """Whether a fault changes in what inner sizes of a batch come, which one dim has none of."""
     is_unit = site.operator == "constant changed" and site.before == "1"
     counted = re.match(r"\s*batch = group_at\(", site.statement) is not None
-    return is_unit and counted and _dims(site.module).get("batch", _ANY) <= 1
+    return is_unit and counted and _dims_at(site).get("batch", _ANY) <= 1
 
 
 def _changed(site: Site) -> list[str]:
@@ -111,22 +115,36 @@ def _dims(source: str) -> dict[str, int]:
 
 @functools.lru_cache(8)
 def _packed(source: str) -> frozenset[str]:
-    """The strides along the last dims of tensors that one kernel of an op leaves for another: 1, where a group has no
-    other dim."""
+    """The strides along the last dims of tensors that one kernel of an op leaves for another, and of positions: 1,
+    where a group has no other dim."""
     last = {name: dims[-1] for name, dims in between_kernels(source).items()}
     names = [f"{name}_s4" for name in last if _dims(source).get("columns") == 1]
-    for call in ast.walk(ast.parse(source)):
-        if isinstance(call, ast.Call) and ast.unparse(call.func) == "rt.ProductWalk":
-            groups = {
-                one.arg: ast.literal_eval(one.value) for one in call.keywords if one.arg in ("m", "n", "k")
-            }
-            names += [
-                f"{name}_{group}0"
-                for name, dim in last.items()
-                for group, dims in groups.items()
-                if dims == (dim,)
-            ]
-    return frozenset(names)
+    for groups in _lone_dims(source):
+        names += [
+            f"{name}_{group}0" for name, own in last.items() for group, dim in groups.items() if dim == own
+        ]
+    return frozenset([*names, *(f"index_{dim}_{group}0" for dim, group in _counted(source))])
+
+
+def _counted(source: str) -> list[tuple[str, str]]:
+    """The dims of positions that kernels of products count, each the only one of its group, with that."""
+    counted = re.findall(r'rt\.Access\(None, \("(\w+)",\)\)', source)
+    found = {dim: group for groups in _lone_dims(source) for group, dim in groups.items()}
+    return [(dim, found[dim]) for dim in dict.fromkeys(counted) if dim in found]
+
+
+@functools.lru_cache(8)
+def _lone_dims(source: str) -> list[dict[str, str]]:
+    """The dims that are the only ones of their groups in the products of a module, by group."""
+    return [
+        {
+            str(one.arg): dims[0]
+            for one in call.keywords
+            if one.arg in _ALONG and len(dims := ast.literal_eval(one.value)) == 1 and dims[0].isidentifier()
+        }
+        for call in ast.walk(ast.parse(source))
+        if isinstance(call, ast.Call) and ast.unparse(call.func) == "rt.ProductWalk"
+    ]
 
 
 def between_kernels(source: str) -> dict[str, tuple[str, ...]]:

@@ -69,6 +69,16 @@ def _terms(node: ast.expr) -> list[ast.expr]:
     return [node]
 
 
+def is_own_inverse(site: Site) -> bool:
+    """Whether the orders of dims from and to which a tensor is laid are exchanged, in which two change places."""
+    call, place = ast.parse(site.before, mode="eval").body, swapped_place(site)
+    if not isinstance(call, ast.Call) or place != 1 or ast.unparse(call.func) != "rt.eager.align":
+        return False
+    one, other = (ast.literal_eval(dims) for dims in call.args[1:3])
+    there = dict(zip(one, other, strict=False))
+    return sorted(one) == sorted(other) and all(there[there[dim]] == dim for dim in one)
+
+
 def is_dropped_identity(site: Site) -> bool:
     """Whether a function of the module is dropped that gives back its argument."""
     match ast.parse(site.before).body:
@@ -235,9 +245,9 @@ def _canonical(node: object, names: dict[str, str], source: str) -> str:
         return names.get(node.id, node.id)
     if isinstance(node, ast.BinOp) and isinstance(node.op, _COMMUTATIVE):
         sides = [node.left, node.right]
-        wide = isinstance(node.op, ast.Mult) and any(_widened(one) is not None for one in sides)
-        operands = sorted(_canonical(_widened(one) or one, names, source) for one in sides)
-        return f"{type(node.op).__name__}{64 if wide else ''}{operands}"
+        taken = [_widened(one) if isinstance(node.op, ast.Mult) else (one, "") for one in sides]
+        operands = sorted(_canonical(one, names, source) for one, _ in taken)
+        return f"{type(node.op).__name__}{max(width for _, width in taken)}{operands}"
     if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id in _functions(source):
         arguments = [_canonical(one, names, source) for one in node.args]
         for place in range(len(arguments) - 1):
@@ -248,10 +258,14 @@ def _canonical(node: object, names: dict[str, str], source: str) -> str:
     return f"{type(node).__name__}({parts})"
 
 
-def _widened(node: ast.expr) -> ast.expr | None:
-    """What a conversion to 64 bits converts; a product has 64 bits whichever factor it is."""
+def _widened(node: ast.expr) -> tuple[ast.expr, str]:
+    """What a conversion to 64 bits or to f32 converts, and to what; a product has that type whichever factor it is."""
     match node:
-        case ast.Call(func=ast.Attribute(attr="cast"), args=[value, ast.Attribute(attr="int64")]):
-            return value
+        case ast.Call(func=ast.Attribute(attr="cast"), args=[value, ast.Attribute(attr="int64" as width)]):
+            return value, width
+        case ast.Call(
+            func=ast.Attribute(value=value, attr="to"), args=[ast.Attribute(attr="float32" as width)]
+        ):
+            return value, width
         case _:
-            return None
+            return node, ""

@@ -135,12 +135,12 @@ def paged_apart(shape: Shape) -> Shape:
 
 
 def paged_across(shape: Shape) -> Shape:
-    """Columns that begin at multiples of 16 elements; every third element where there is one dim."""
+    """Columns that begin at multiples of 16 elements, two or more apart; every third element where there is one dim."""
     if len(shape) < 2:
         return stepped(shape)
     *outer, rows, columns = shape
     last, row, *others = _last_first(shape)
-    return strides_in_order((*outer, -(-rows // 16) * 16, columns), (row, last, *others))
+    return strides_in_order((*outer, -(-rows // 16) * 16 + 16, columns), (row, last, *others))
 
 
 def aligned_stepped(shape: Shape) -> Shape:
