@@ -44,11 +44,11 @@ from triton.testing import do_bench
 from opgen.device.timing import copy_work, interleaved, machine
 from opgen.emit import render
 from opgen.pipeline import compile_specs
+from opgen.plan.product_bands import fitting_configs
 from opgen.plan.product_budget import Work
 from opgen.plan.product_hints import Narrowed
 from opgen.plan.product_model import Prepared, Shape, library_microseconds, microseconds
 from opgen.plan.product_space import with_library
-from opgen.plan.products import fitting_configs
 from opgen.source import Source
 from opgen.targets import TARGETS
 

@@ -11,10 +11,11 @@ from opgen.diagnostics import SpecError
 from opgen.pipeline import Build, compile_specs
 from opgen.plan.model import BEYOND, ProductConfig, ProductPlan
 from opgen.plan.pretty import format_plan
+from opgen.plan.product_bands import SHORT, fitting_configs
 from opgen.plan.product_budget import Work, excess, reserved_bytes, shared_bytes
 from opgen.plan.product_hints import Narrowed
 from opgen.plan.product_space import SPACE, configs
-from opgen.plan.products import SHORT, fitting_configs, works_by_class
+from opgen.plan.products import works_by_class
 from opgen.source import Source
 from opgen.targets import TARGETS
 
