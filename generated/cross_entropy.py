@@ -392,9 +392,9 @@ _CONFIGS = {
                 along=(
                     rt.RowConfig(128, elements=2048, warps=2),
                     rt.RowConfig(1024, elements=1024, warps=1),
-                    rt.RowConfig(16384, elements=2048, warps=4, columns=2048),
-                    rt.RowConfig(65536, elements=2048, warps=8, columns=2048),
-                    rt.RowConfig(0, elements=4096, warps=16, columns=4096),
+                    rt.RowConfig(16384, elements=2048, warps=4, columns=2048, few_warps=32),
+                    rt.RowConfig(65536, elements=2048, warps=8, columns=2048, few_warps=32),
+                    rt.RowConfig(0, elements=4096, warps=16, columns=4096, few_warps=32),
                 ),
                 across=(
                     rt.RowConfig(128, elements=2048, warps=2),
@@ -411,7 +411,7 @@ _CONFIGS = {
                     rt.RowConfig(4096, elements=4096, warps=8),
                     rt.RowConfig(8192, elements=4096, warps=16, columns=4096),
                     rt.RowConfig(16384, elements=8192, warps=32, columns=8192),
-                    rt.RowConfig(0, elements=4096, warps=16, columns=4096),
+                    rt.RowConfig(0, elements=4096, warps=16, columns=4096, few_warps=32),
                 ),
                 across=(
                     rt.RowConfig(128, elements=4096, warps=4),

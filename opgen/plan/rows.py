@@ -66,14 +66,14 @@ _LONG = 8192
 _RESCALED = RowBand(0, 2048, 4, columns=64, stages=4)
 #: Rows of which one pass gives all, longer than those that one warp keeps: there is nothing to keep in a cache, and
 #: many small programs load best. cross_entropy of 1335 x 50257 bf16 took 127 us on an H200 with tiles of 8,192 and 32
-#: warps, and 101 with those of 2,048 and 4.
+#: warps, and 101 with those of 2,048 and 4; few rows have the former all the same.
 _ONCE = {
     False: (
-        RowBand(16384, 2048, 4, columns=2048),
-        RowBand(65536, 2048, 8, columns=2048),
-        RowBand(0, 4096, 16, columns=4096),
+        RowBand(16384, 2048, 4, columns=2048, few_warps=_FEW_WARPS),
+        RowBand(65536, 2048, 8, columns=2048, few_warps=_FEW_WARPS),
+        RowBand(0, 4096, 16, columns=4096, few_warps=_FEW_WARPS),
     ),
-    True: (RowBand(0, 4096, 16, columns=4096),),
+    True: (RowBand(0, 4096, 16, columns=4096, few_warps=_FEW_WARPS),),
 }
 #: Bytes of a row from which few rows are cut into pieces.
 _SPLIT_BYTES = 131072

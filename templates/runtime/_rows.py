@@ -29,6 +29,9 @@ _JOINED_BY_A_WARP = 1024
 #: Rows across memory are cut into pieces of so many columns or more, for so many warps of each multiprocessor: one
 #: that streams tiles needs them to keep enough loads on their way.
 _SHORTEST_PIECE, _STREAMING_WARPS = 512, 8
+#: Rows of a multiprocessor up to which they are few, by strategy; the columns that a warp loads of one at a time.
+_FEW = {"resident": 2, "looped": 8}
+_COLUMNS_OF_A_WARP = 256
 
 
 @dataclass(frozen=True)
@@ -40,7 +43,8 @@ class RowConfig:
     `columns` fix its sides. With `programs` for each multiprocessor, these loop over the
     tiles; else each tile has its own. `stages` is how many tiles are on their way at a time. `registers` are the most of
     a thread with a whole row, where the compiler would take so many that fewer programs fit (0: as it likes).
-    `few_warps` (0: none) run a row where there are so few that a multiprocessor has two at most.
+    `few_warps` (0: none) run a row where there are so few that a multiprocessor has two at most, or eight that are read
+    in a loop: then in tiles of as many columns as these warps load at once.
     """
 
     longest: int
@@ -206,7 +210,9 @@ def choose_tile(table: RowConfigs, n_rows: int, n_cols: int, across: bool, multi
         splits = min(-(-2 * multiprocessors // tiles), -(-n_cols // block), _most_pieces(rows, warps))
         return RowTile("split", rows, block, warps, stages=config.stages, splits=splits)
     strategy: Strategy = "resident" if resident and columns >= n_cols else "looped"
-    is_few = config.few_warps > 0 and rows == 1 and tiles <= 2 * multiprocessors
+    is_few = config.few_warps > 0 and rows == 1 and tiles <= _FEW[strategy] * multiprocessors
+    if is_few and strategy == "looped":
+        columns = max(columns, _COLUMNS_OF_A_WARP * config.few_warps)
     figures = config.few_warps if is_few else config.warps, config.programs, config.stages
     return RowTile(strategy, rows, columns, *figures, registers=config.registers)
 

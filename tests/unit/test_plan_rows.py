@@ -16,8 +16,8 @@ from tests.lowering import lowered
 SPEC = "op f(x: T[M, C]) -> y: T[M, C] {{ y = softmax[C](x) {hints} }}"
 
 
-def configs(hints: str, target: str = "sm_90") -> tuple[RowConfig, ...]:
-    (op,) = lowered(SPEC.format(hints=hints)).ops
+def configs(hints: str, target: str = "sm_90", spec: str = SPEC) -> tuple[RowConfig, ...]:
+    (op,) = lowered(spec.format(hints=hints)).ops
     (plan,) = plan_op(op, (TARGETS[target],))
     (kernel,) = plan.kernels
     assert isinstance(kernel, RowPlan)
@@ -126,3 +126,41 @@ def test_long_rows_across_memory_are_cut_until_all_multiprocessors_are_busy(
     across = tuple(Runtime(**asdict(band)) for band in config.across)
     tile = choose_tile(RowConfigs((), across, config.split), rows, columns, True, 132)
     assert (tile.strategy, tile.splits) == (strategy, splits)
+
+
+@pytest.mark.parametrize(
+    ("rows", "columns", "strategy", "tile", "warps"),
+    [
+        (4096, 1024, "resident", 1024, 1),
+        (4096, 8192, "looped", 2048, 4),
+        (4096, 50257, "looped", 2048, 8),
+        (4096, 128256, "looped", 4096, 16),
+        (1056, 50257, "looped", 8192, 32),  # too few to fill multiprocessors with small tiles
+        (1057, 50257, "looped", 2048, 8),
+        (33, 128256, "split", 4096, 8),
+    ],
+)
+def test_rows_that_are_read_once_have_small_tiles(
+    rows: int, columns: int, strategy: str, tile: int, warps: int
+) -> None:
+    config = configs("", spec="op f(x: bf16[M, C]) -> y: f32[M] {{ y = logsumexp[C](x) {hints} }}")[0]
+    along = tuple(Runtime(**asdict(band)) for band in config.along)
+    found = choose_tile(RowConfigs(along, (), config.split), rows, columns, False, 132)
+    assert (found.strategy, found.columns, found.warps) == (strategy, tile, warps)
+
+
+@pytest.mark.parametrize(
+    ("target", "formula", "elements"),
+    [
+        ("sm_90", "x - mean[C](x)", 4096),
+        ("sm_90", "softmax[C](x)", 2048),  # each tile rescales the sums
+        ("sm_90", "(x - mean[C](x)) * z", 4096),
+        ("sm_86", "(x - mean[C](x)) * z", 2048),  # of two tensors, four of the largest tiles have no room
+    ],
+)
+def test_long_rows_across_memory_have_large_tiles_where_these_have_room(
+    target: str, formula: str, elements: int
+) -> None:
+    spec = f"op f(x: f32[M, C], z: f32[M, C]) -> y: f32[M, C] {{{{ y = {formula} + 0 * z {{hints}} }}}}"
+    (config,) = configs("", target, spec if "z" in formula else spec.replace(" + 0 * z", ""))
+    assert config.across[-1].elements == elements
