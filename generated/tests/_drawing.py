@@ -173,6 +173,7 @@ def block_calls(case: Case) -> Iterator[Call]:
     yield from persistent_calls(case)
     yield from scaled_calls(case)
     yield from special_calls(case)
+    yield from tie_calls(case)
     if case.summed and not has_elementwise(case):
         return
     for size in (1, SMALL.block - 1, SMALL.block, SMALL.block + 1, 200):
@@ -185,7 +186,6 @@ def block_calls(case: Case) -> Iterator[Call]:
     )
     for shape in tiles:
         yield from maker.call(shape, everywhere(case, gapped))
-    yield from tie_calls(case)
 
 
 def persistent_calls(case: Case) -> Iterator[Call]:

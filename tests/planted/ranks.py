@@ -47,7 +47,7 @@ def are_alike(site: Site) -> bool:
     """Whether a fault exchanges two numbers that are the same: of dims of groups of a product, and layout classes."""
     changed = _changed(site)
     known = {f"{name.upper()}_RANK": 1 for name, count in _dims_at(site).items() if count == 1}
-    known |= {f"index_{dim}_layout": _ALONG[group] for dim, group in _counted(site.module)}
+    known |= {f"{name}_layout": _ALONG[group] for name, group, is_lone in _counted(site.module) if is_lone}
     return len(changed) == 2 and known.get(changed[0], 0) == known.get(changed[1], -1)
 
 
@@ -123,14 +123,16 @@ def _packed(source: str) -> frozenset[str]:
         names += [
             f"{name}_{group}0" for name, own in last.items() for group, dim in groups.items() if dim == own
         ]
-    return frozenset([*names, *(f"index_{dim}_{group}0" for dim, group in _counted(source))])
+    return frozenset([*names, *(f"{name}_{group}0" for name, group, _ in _counted(source))])
 
 
-def _counted(source: str) -> list[tuple[str, str]]:
-    """The dims of positions that kernels of products count, each the only one of its group, with that."""
-    counted = re.findall(r'rt\.Access\(None, \("(\w+)",\)\)', source)
+def _counted(source: str) -> list[tuple[str, str, bool]]:
+    """The positions that kernels of products count whose last dim is the only one of its group: their names, that
+    group, and whether they have no other dim."""
     found = {dim: group for groups in _lone_dims(source) for group, dim in groups.items()}
-    return [(dim, found[dim]) for dim in dict.fromkeys(counted) if dim in found]
+    counted = {ast.literal_eval(dims) for dims in re.findall(r"rt\.Access\(None, (\([^()]+\))\)", source)}
+    named = [("_".join(("index", *dims)), dims) for dims in sorted(counted) if "..." not in dims]
+    return [(name, found[dims[-1]], len(dims) == 1) for name, dims in named if dims[-1] in found]
 
 
 @functools.lru_cache(8)
