@@ -301,7 +301,7 @@ def _in_several_tiles(kernel: Any, types: Types) -> Iterator[tuple[Any, Any, set
         walk = kernel.walk
         operands = (*kernel.left, *kernel.right)
         further = [one.tensor for one in walk.accesses if one.tensor not in operands and len(one.dims) > 1]
-        across = set(), set(further[::2]), {one.tensor for one in walk.accesses}
+        across = set(), {*kernel.left, *further[::2]}, {one.tensor for one in walk.accesses}
         for config in _of_size(kernel, "small", types):
             for number, (own, (batch, *sides)) in enumerate(_tiled_sizes(config)):
                 groups = (walk.batch, batch), *zip((walk.m, walk.n, walk.k), sides)
@@ -319,6 +319,8 @@ def _tiled_sizes(config: ProductConfig) -> Iterator[tuple[ProductConfig, tuple[i
         yield config, (2, 5, _FINISHED_COLUMNS + 3, k + 8)
         yield config, (1, m + 1, _FINISHED_COLUMNS + 16, k + 8)
         yield replace(config, split=2), (2, 48, 32, k + 16)
+    elif config.strategy == "library":
+        yield config, (1, 5, _FINISHED_COLUMNS + 16, k + 8)
 
 
 def beyond(case: Any, kernel: Any, config: Any) -> Iterator[tuple[Sizes, tuple[int, ...]]]:

@@ -134,6 +134,7 @@ def by_rule(site: Site) -> str | None:
         return _always_contiguous(site) if site.role == "contiguous" else _never_aliased(site)
     return (
         next((why for holds, why in _RULES if holds(site)), None)
+        or products.why_same(site)
         or reductions.why_same(site)
         or rows.same_stores(site)
         or rows.same_reductions(site)

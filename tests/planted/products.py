@@ -34,3 +34,19 @@ def is_never_turned(site: Site) -> bool:
         if isinstance(call, ast.Call) and ast.unparse(call.func) == "rt.ProductWalk"
     ]
     return dims is not None and any(walk["k"] == dims[-1:] and walk["batch"] == () for walk in walks)
+
+
+def why_same(site: Site) -> str | None:
+    """Why a fault in a product of several, or in the flags of one, changes nothing, or None."""
+    if site.operator == "constant changed" and site.before == "2":
+        if re.search(r"part_of\(\w+, [01] \^ FIRST, 2\)", site.line_text):
+            return "what comes in more parts than one comes in two"
+        if site.function == "_ENTRY":
+            return "it decides whether the vendor multiplies, to the same values as a kernel"
+    if site.before == "0 ^ FIRST" and site.after == "FIRST":
+        return "0 ^ x is x"
+    is_exchanged = "BATCHED, FORM)" in site.before and "FORM, BATCHED)" in site.after
+    is_dot = site.function.endswith("_span") or '"swapped descriptors' not in site.module
+    if is_exchanged and is_dot and ranks.dims_of(site.module).get("batch") == 0:
+        return "both are 0: the op has no batch, and no config swaps operands that descriptors read"
+    return None

@@ -40,7 +40,7 @@ def is_of_one_dim(site: Site) -> bool:
 def has_no_batch(site: Site) -> bool:
     """Whether a fault lies in the coordinates of a batch that the op does not have, or in what is counted by it."""
     is_of_batch = re.match(r"\s*(tile_)?batch = ", site.statement) is not None or "batch_size" in site.before
-    return _dims(site.module).get("batch") == 0 and is_of_batch
+    return dims_of(site.module).get("batch") == 0 and is_of_batch
 
 
 def are_alike(site: Site) -> bool:
@@ -91,14 +91,14 @@ def _is_beyond(name: str, dims: dict[str, int]) -> bool:
 
 def _dims_at(site: Site) -> dict[str, int]:
     """The most dims of each group where a fault is: what descriptors read has one dim in each group of a product."""
-    dims = _dims(site.module)
+    dims = dims_of(site.module)
     if not site.function.endswith(_BY_DESCRIPTORS):
         return dims
     return {name: min(count, 1) for name, count in dims.items()}
 
 
 @functools.lru_cache(8)
-def _dims(source: str) -> dict[str, int]:
+def dims_of(source: str) -> dict[str, int]:
     """The most dims of each group of a module's kernels; a leading `...` has any number, and so has what divides."""
     found: dict[str, int] = {}
     for call in ast.walk(ast.parse(source)):
@@ -118,7 +118,7 @@ def _packed(source: str) -> frozenset[str]:
     """The strides along the last dims of tensors that one kernel of an op leaves for another, and of positions: 1,
     where a group has no other dim."""
     last = {name: dims[-1] for name, dims in between_kernels(source).items()}
-    names = [f"{name}_s4" for name in last if _dims(source).get("columns") == 1]
+    names = [f"{name}_s4" for name in last if dims_of(source).get("columns") == 1]
     for groups in _lone_dims(source):
         names += [
             f"{name}_{group}0" for name, own in last.items() for group, dim in groups.items() if dim == own

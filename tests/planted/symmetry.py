@@ -25,7 +25,7 @@ def is_symmetric(site: Site) -> bool:
         return False
     launch = _LAUNCH.fullmatch(ast.unparse(call.func))
     name = launch[1] if launch else ast.unparse(call.func)
-    if launch and place > 0 and ast.unparse(call.args[0]) == "*descriptors":
+    if launch and place > 0 and ast.unparse(call.args[0]) in ("*descriptors", "*spanning[:2]"):
         return not _is_spread(call.args[1 : place + 2]) and _may_exchange(
             site.module, name, place - 1 + _descriptors(site.module, name)
         )
