@@ -5,6 +5,7 @@ from __future__ import annotations
 from tests.planted.operators import Site
 
 _COUNTS = "counts are whole numbers, and what stands in for a count of 0 is multiplied with it"
+_OF_NAN = "what is added is 0, or NaN where a term is"
 _SPELLINGS = "e^x in either spelling, as exactly as its sum with a term of 1 needs it"
 
 #: Why faults change nothing, by function, operator and what is written; "" for anything.
@@ -16,6 +17,8 @@ _SAME = {
     ("_below", "constant changed", "0.0"): (
         "no sum of e^term whose largest term is infinite is finite and not 0, with another such factor, either"
     ),
+    ("step_exps", "constant changed", "0.0"): _OF_NAN,
+    ("step_exps", "factor dropped", "0.0 * tl.sum(tl.where(term != term, term, 0.0), axis=2)"): _OF_NAN,
     ("_below", "branches swapped", ""): _SPELLINGS,
     ("_below", "comparison changed", "away.dtype == tl.float64"): _SPELLINGS,
 }
