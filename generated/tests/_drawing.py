@@ -194,13 +194,14 @@ def persistent_calls(case: Case) -> Iterator[Call]:
     maker = Maker(case)
     optional = frozenset(spec.name for spec in case.tensors if spec.optional)
     for types in case.choices():
-        for number, (sizes, leading, config, apart, across) in enumerate(persistent(case, types)):
+        for sizes, leading, config, apart, across in persistent(case, types):
             pages = everywhere(case, paged)
             layouts = {name: paged_across if name in across else paged for name in pages}
             layouts |= {apart: paged_apart} if apart else {}
-            left_out = optional if number % 2 else frozenset[str]()
+            choices = [frozenset[str](), optional][: 1 if across else 2]
             for call in maker.sized(sizes, leading, layouts, types=types, config=config):
-                yield replace(call, left_out=left_out, multiprocessors=FEW)
+                for left_out in dict.fromkeys(choices):
+                    yield replace(call, left_out=left_out, multiprocessors=FEW)
 
 
 def tie_calls(case: Case) -> Iterator[Call]:

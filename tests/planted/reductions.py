@@ -9,7 +9,7 @@ _NANS = "tl.sum(tl.where(term != term, term, 0.0), axis=2)"
 _OF_NAN = "what is added is 0, or NaN where a term is"
 _SPELLINGS = "e^x in either spelling, as exactly as its sum with a term of 1 needs it"
 
-#: Why faults change nothing, by function, operator and what is written, or what is and what is instead; "" for anything.
+#: Why faults change nothing, by function, operator and what is written, or that and what is then; "" for anything.
 _SAME = {
     ("merge_squares", "term dropped", "count + tl.zeros_like(mean)"): "all rows have as many terms",
     ("merge_squares", "constant changed", ""): _COUNTS,

@@ -299,8 +299,10 @@ def _in_several_tiles(kernel: Any, types: Types) -> Iterator[tuple[Any, Any, set
     elif isinstance(kernel, ProductKernel):
         walk = kernel.walk
         operands = (*kernel.left, *kernel.right)
-        further = [one.tensor for one in walk.accesses if one.tensor not in operands and len(one.dims) > 1]
-        across = set(), {*kernel.left, *further[::2]}, {one.tensor for one in walk.accesses}
+        further = [one for one in walk.accesses if one.tensor not in operands]
+        flat = [one.tensor for one in further if len(one.dims) > 1]
+        lines = [one.tensor for one in further if len(one.dims) == 1]
+        across = set(), {*kernel.left, *flat[::2], *lines}, {one.tensor for one in walk.accesses}
         for config in _of_size(kernel, "small", types):
             for number, (own, (batch, *sides)) in enumerate(_tiled_sizes(config)):
                 groups = (walk.batch, batch), *zip((walk.m, walk.n, walk.k), sides)
