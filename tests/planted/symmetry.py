@@ -76,7 +76,7 @@ def is_own_inverse(site: Site) -> bool:
         return False
     one, other = (ast.literal_eval(dims) for dims in call.args[1:3])
     there = dict(zip(one, other, strict=False))
-    return sorted(one) == sorted(other) and all(there[there[dim]] == dim for dim in one)
+    return set(one) == set(other) and all(there[there[dim]] == dim for dim in one)
 
 
 def is_dropped_identity(site: Site) -> bool:
