@@ -330,7 +330,8 @@ def planned(
         (512, 14336, 4096, False),  # 224 tiles: 15 %
         (512, 11008, 512, False),  # the sums' way through memory would take longer
         (200, 2064, 512, False),  # so would the start of further kernels
-        (1536, 1344, 6272, True),
+        (1536, 1344, 6272, False),  # 132 tiles of 128 x 128
+        (1600, 1344, 6272, True),  # 143 of them, or 78 of 128 x 256
     ],
 )
 def test_waves_that_idle_are_left_to_the_vendor(
