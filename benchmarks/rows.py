@@ -315,8 +315,9 @@ def measure(
     works = {"copy": copy_work(moved, DEVICE), "large copy": large_copy, **works}
     times = dict.fromkeys(works, 1.0) if TINY else interleaved(works, rounds=4)
     limit = moved * times["large copy"] / LARGE_COPY_BYTES
-    label = f"{op}, transposed" if across else op
-    return Row(label, rows, columns, str(dtype).removeprefix("torch."), moved, limit, times, faults)
+    return Row(
+        _label(op, across), rows, columns, str(dtype).removeprefix("torch."), moved, limit, times, faults
+    )
 
 
 COLUMNS = (
@@ -360,37 +361,40 @@ def run_comparison(out: Path | None, only: str, seconds: float) -> bool:
         print(f"{op} {count} x {columns} {dtype}: {time.monotonic() - start:.1f} s", flush=True)
         if not TINY:
             torch.cuda.empty_cache()
+    left = [_name(*one) for one in plan[len(rows) :]]
     about = {**machine(), "copy_gb_per_s": round(copy_bandwidth(rows), 1)}
+    rows.sort(key=lambda row: -row.worst)
+    title, faults, table = parts(about, rows)
     if out is not None:
         records = [{**asdict(row), "of_limit": row.of_limit} for row in rows]
         write(out / "rows.json", json.dumps({"machine": about, "rows": records}, indent=1) + "\n")
-        write(out / "rows.md", page(about, rows, [_name(*one) for one in plan[len(rows) :]]))
-    title, faults, table = parts(about, rows)
+        write(out / "rows.md", page(title, faults, table, left))
     print("\n".join([title, *faults, text_table(COLUMNS, table)]))
     print(f"{len(rows)} of {len(plan)} rows were measured")
     return not any("ours" in row.faults for row in rows)
 
 
 def _name(op: str, rows: int, columns: int, dtype: torch.dtype, across: bool) -> str:
-    label = f"{op}, transposed" if across else op
-    return f"{label} {rows} x {columns} {str(dtype).removeprefix('torch.')}"
+    return f"{_label(op, across)} {rows} x {columns} {str(dtype).removeprefix('torch.')}"
+
+
+def _label(op: str, across: bool) -> str:
+    return f"{op}, transposed" if across else op
 
 
 def parts(about: dict[str, Any], rows: Sequence[Row]) -> tuple[str, list[str], list[tuple[str, ...]]]:
-    """A title, what failed, and the cells of a table, losses first."""
-    ordered = sorted(rows, key=lambda row: -row.worst)
+    """A title, what failed, and the cells of a table."""
     faults = [
         f"{row.op} {row.rows} x {row.columns}: {name}: {why}"
-        for row in ordered
+        for row in rows
         for name, why in row.faults.items()
     ]
     title = ", ".join(f"{key} {value}" for key, value in about.items())
-    return title, faults, [cells(row) for row in ordered]
+    return title, faults, [cells(row) for row in rows]
 
 
-def page(about: dict[str, Any], rows: Sequence[Row], left: Sequence[str]) -> str:
+def page(title: str, faults: Sequence[str], table: Sequence[tuple[str, ...]], left: Sequence[str]) -> str:
     """The record of a run, and what it did not come to."""
-    title, faults, table = parts(about, rows)
     notes = "".join(f"\n- {fault}" for fault in faults)
     missing = f"\nNot measured, as the time given was over: {'; '.join(left)}.\n" if left else ""
     text = (

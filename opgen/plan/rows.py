@@ -54,16 +54,9 @@ _WHOLE_ACROSS = {
 #: 222 us of f32 with 128 rows of 32 columns and 320 with 32 of 64, but softmax of f32, whose sums each new tile
 #: rescales, 277 with 32 of 64 and 340 or more with others.
 _TILES = RowBand(0, 2048, 4, columns=32)
-_STREAMED = {
-    False: RowBand(0, 2048, 4, columns=64, stages=4),
-    True: RowBand(8192, 1024, 4, columns=32, stages=4),
-}
-_LONG_STREAMED = {
-    False: RowBand(0, 4096, 4, columns=64, stages=4),
-    True: RowBand(0, 4096, 4, columns=32, stages=4),
-}
+_STREAMED = RowBand(0, 2048, 4, columns=64, stages=4)
 _LONG = 8192
-_RESCALED = RowBand(0, 2048, 4, columns=64, stages=4)
+_SHORTER_WIDE = RowBand(_LONG, 1024, 4, columns=32, stages=4)
 #: Rows of which one pass gives all, longer than those that one warp keeps: there is nothing to keep in a cache, and
 #: many small programs load best. cross_entropy of 1335 x 50257 bf16 took 127 us on an H200 with tiles of 8,192 and 32
 #: warps, and 101 with those of 2,048 and 4; few rows have the former all the same.
@@ -203,15 +196,12 @@ def _across(part: Part, width: int, work: int, target: Target) -> tuple[RowBand,
 def _streamed(part: Part, width: int, target: Target) -> tuple[RowBand, ...]:
     """The bands of longer rows across memory that are streamed; the largest tiles where these have room."""
     is_wide = width > 2
-    shorter, longer = _STREAMED[is_wide], _LONG_STREAMED[is_wide]
-    if is_wide and any(
-        one.kind in ("exps", "logsumexp") for level in looped_passes(part.graph) for one in level
-    ):
-        return shorter, _RESCALED
-    room = longer.elements * width * longer.stages * _loaded(part)
-    if room > target.shared_bytes:
-        return (shorter, _RESCALED) if is_wide else (shorter,)
-    return replace(shorter, longest=_LONG), longer
+    largest = replace(_STREAMED, elements=4096, columns=32 if is_wide else 64)
+    fits = largest.elements * width * largest.stages * _loaded(part) <= target.shared_bytes
+    rescales = any(one.kind in ("exps", "logsumexp") for level in looped_passes(part.graph) for one in level)
+    longer = largest if fits and not (is_wide and rescales) else _STREAMED
+    shorter = _SHORTER_WIDE if is_wide else replace(_STREAMED, longest=_LONG)
+    return (shorter, longer) if is_wide or fits else (longer,)
 
 
 def _loaded(part: Part) -> int:

@@ -280,10 +280,8 @@ class ProductKernel:
         own = next(band for band in bands if m <= band.m and n * batch <= band.n and k <= band.k)
         chosen = figures(own.vendor) if self._is_left(own, (batch, m, n, k), dtype, bound.device) else None
         if chosen is None or not chosen.matrices:
-            whole = is_traced() or not own.narrow
-            chosen = figures(
-                own.config if whole else own.fitting(batch, m, n, multiprocessors_of(bound.device))[0]
-            )
+            is_fixed = is_traced()  # sizes may be symbols then
+            chosen = figures(own.config if is_fixed else own.fitting(batch, m, n, multiprocessors_of(bound.device))[0])
         if not tunes(bound.device):
             return chosen
         vendors = [band.vendor for band in bands if band.idle][:1]  # the same for all bands: a bucket may lie in two

@@ -242,7 +242,7 @@ def _of_same_results(site: Site) -> str | None:
         return "an unknown class has the mask of the whole tile, which is right for any tensor, only larger"
     if rows.is_bound_of_shares(site):
         return _SHARES
-    if site.function not in products.DEVICE_FUNCTIONS and (
+    if (
         site.role == "other"
         or (site.before.startswith("mask & inside(") and site.after == "mask")
         or (site.operator == "function dropped" and _SIZE_IN_UNITS.fullmatch(site.before))

@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-import ast
 import re
 
 from tests.planted import ranks
 from tests.planted.operators import Site
-
-DEVICE_FUNCTIONS = ("group_at", "depth_inside", "multiplied", "operand_f8e4m3")
 
 
 def is_of_absent_dim(site: Site) -> bool:
@@ -28,11 +25,7 @@ def is_never_turned(site: Site) -> bool:
     if not flags or flags[0] in site.after:
         return False
     dims = ranks.between_kernels(site.module).get(match[1])
-    walks = [
-        {one.arg: ast.literal_eval(one.value) for one in call.keywords if one.arg in ("batch", "k")}
-        for call in ast.walk(ast.parse(site.module))
-        if isinstance(call, ast.Call) and ast.unparse(call.func) == "rt.ProductWalk"
-    ]
+    walks = ranks.products_of(site.module)
     return dims is not None and any(walk["k"] == dims[-1:] and walk["batch"] == () for walk in walks)
 
 

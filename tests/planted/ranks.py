@@ -140,10 +140,19 @@ def _lone_dims(source: str) -> list[dict[str, str]]:
     """The dims that are the only ones of their groups in the products of a module, by group."""
     return [
         {
-            str(one.arg): dims[0]
-            for one in call.keywords
-            if one.arg in _ALONG and len(dims := ast.literal_eval(one.value)) == 1 and dims[0].isidentifier()
+            group: dims[0]
+            for group, dims in walk.items()
+            if group in _ALONG and len(dims) == 1 and dims[0].isidentifier()
         }
+        for walk in products_of(source)
+    ]
+
+
+@functools.lru_cache(8)
+def products_of(source: str) -> list[dict[str, tuple[str, ...]]]:
+    """The dims of each group of the products of a module."""
+    return [
+        {str(one.arg): ast.literal_eval(one.value) for one in call.keywords if one.arg in _GROUPS.values()}
         for call in ast.walk(ast.parse(source))
         if isinstance(call, ast.Call) and ast.unparse(call.func) == "rt.ProductWalk"
     ]

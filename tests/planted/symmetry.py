@@ -7,7 +7,7 @@ import functools
 import re
 from pathlib import Path
 
-from tests.planted.operators import Site, swapped_place
+from tests.planted.operators import Site, functions, swapped_place
 
 _COMMUTATIVE = (ast.Add, ast.Mult, ast.BitAnd, ast.BitOr, ast.BitXor)
 _RUNTIME = Path(__file__).parents[2] / "templates" / "runtime"
@@ -25,12 +25,11 @@ def is_symmetric(site: Site) -> bool:
         return False
     launch = _LAUNCH.fullmatch(ast.unparse(call.func))
     name = launch[1] if launch else ast.unparse(call.func)
-    if launch and place > 0 and ast.unparse(call.args[0]) in ("*descriptors", "*spanning[:2]"):
-        return not _is_spread(call.args[1 : place + 2]) and _may_exchange(
-            site.module, name, place - 1 + _descriptors(site.module, name)
-        )
-    if _is_spread(call.args[: place + 2]):
+    by_descriptors = launch and place > 0 and ast.unparse(call.args[0]) in ("*descriptors", "*spanning[:2]")
+    if _is_spread(call.args[1 if by_descriptors else 0 : place + 2]):
         return False
+    if by_descriptors:
+        place += _descriptors(site.module, name) - 1
     if name in ("min", "max"):
         return True
     if name in ("clamp", "rt.eager.clamp") and place == 0:  # zeros aside, the larger of two is the same
@@ -83,8 +82,9 @@ def is_dropped_identity(site: Site) -> bool:
     """Whether a function of the module is dropped that gives back its argument."""
     match ast.parse(site.before).body:
         case [ast.Expr(value=ast.Call(func=ast.Name(id=name), args=[argument], keywords=[]))]:
-            functions = [one for one in ast.parse(site.module).body if _is_function(one, name)]
-            return ast.unparse(argument) == site.after and any(map(_returns_its_arguments, functions))
+            return ast.unparse(argument) == site.after and _returns_its_arguments(
+                functions(site.module).get(name)
+            )
         case _:
             return False
 
@@ -144,17 +144,13 @@ def is_of_identity(site: Site) -> bool:
             ast.Assign(targets=[target], value=ast.Call(func=ast.Name(id=name), args=arguments, keywords=[]))
         ]:
             given = arguments[0] if len(arguments) == 1 else ast.Tuple(arguments, ast.Load())
-            functions = [one for one in ast.parse(site.module).body if _is_function(one, name)]
-            return ast.unparse(target) == ast.unparse(given) and any(map(_returns_its_arguments, functions))
+            is_same = ast.unparse(target) == ast.unparse(given)
+            return is_same and _returns_its_arguments(functions(site.module).get(name))
         case _:
             return False
 
 
-def _is_function(node: ast.stmt, name: str) -> bool:
-    return isinstance(node, ast.FunctionDef) and node.name == name
-
-
-def _returns_its_arguments(function: ast.stmt) -> bool:
+def _returns_its_arguments(function: ast.FunctionDef | None) -> bool:
     match function:
         case ast.FunctionDef(body=[ast.Expr(value=ast.Constant()), ast.Return(value=ast.expr() as value)]):
             names = [ast.Name(one.arg, ast.Load()) for one in function.args.args]
